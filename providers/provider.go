@@ -151,6 +151,9 @@ type Info struct {
 	RenewedByResume  bool
 	Workspace        string // absolute path inside the sandbox
 	Home             string // the worker's HOME inside the sandbox
+	// Cache is a folder of the sandbox outside the workspace that the worker
+	// may write; absolute, inside the sandbox. It ends with the sandbox.
+	Cache string
 	// HostWorkspace is the same directory on this host, empty where the
 	// files are not reachable here. Use it through os.Root only.
 	HostWorkspace    string
