@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -195,9 +196,7 @@ func (r *runner) prepare(j job) plan.Finished {
 			return plan.Finished{Detail: err.Error(), GitAuth: true}
 		}
 	}
-	out := r.s.logs.notes(r.num)
-	err = worker.Prepare(j.ctx, sandbox, p, out)
-	out.flush()
+	err = worker.Prepare(j.ctx, sandbox, p, r.s.logs.of(r.num).Notes())
 	if err == nil {
 		return plan.Finished{OK: true}
 	}
@@ -227,9 +226,10 @@ func (r *runner) launch(j job) plan.Finished {
 	if err != nil {
 		return failed(err)
 	}
+	served := r.s.fleet.outpost()
 	command, err := worker.Command(append(append([]string{}, r.s.set.Worker.Command...), r.s.set.Worker.Args...), worker.Fields{
 		Worker: r.s.name(r.num), Slot: strconv.Itoa(r.num), Pool: r.s.set.Name,
-		Outpost: r.s.set.Outpost.ID, Acceptor: j.slot.Acceptor,
+		Outpost: cmp.Or(served.ID, served.Name), Acceptor: j.slot.Acceptor,
 	}, flags)
 	if err != nil {
 		return plan.Finished{Class: providers.Invalid, Detail: err.Error()}

@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -14,13 +15,13 @@ import (
 // fleet reads Devin Cloud for the whole pool: one poll serves every slot
 // (facts outposts.md 2.6).
 type fleet struct {
-	client    *outpost.Client
-	outpostID string
-	interval  time.Duration
-	tell      func(message)
-	wake      chan struct{}
+	client   *outpost.Client
+	interval time.Duration
+	tell     func(message)
+	wake     chan struct{}
 
 	mu      sync.Mutex
+	served  outpost.Outpost // without an id until Devin Cloud has told it
 	waiters []waiter
 }
 
@@ -46,7 +47,7 @@ const (
 
 func newFleet(set Settings, tell func(message)) *fleet {
 	return &fleet{
-		client: set.Fleet, outpostID: set.Outpost.ID, interval: set.PollInterval,
+		client: set.Fleet, served: set.Outpost, interval: set.PollInterval,
 		tell: tell, wake: make(chan struct{}, 1),
 	}
 }
@@ -66,7 +67,7 @@ func (f *fleet) run(ctx context.Context) {
 	}
 	failures := 0
 	for {
-		queue, err := f.client.Queue(ctx, f.outpostID)
+		queue, err := f.read(ctx)
 		if ctx.Err() != nil {
 			return
 		}
@@ -86,6 +87,29 @@ func (f *fleet) run(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// outpost is the queue the pool serves.
+func (f *fleet) outpost() outpost.Outpost {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.served
+}
+
+// read polls once, finding the outpost first where Devin Cloud was away when
+// the pool started.
+func (f *fleet) read(ctx context.Context) (outpost.Queue, error) {
+	served := f.outpost()
+	if served.ID == "" || served.Name == "" {
+		found, err := f.client.Find(ctx, cmp.Or(served.ID, served.Name))
+		if err != nil {
+			return outpost.Queue{}, err
+		}
+		f.mu.Lock()
+		f.served, served = found, found
+		f.mu.Unlock()
+	}
+	return f.client.Queue(ctx, served.ID)
 }
 
 // sleep waits for the pause or a kick; while the token is rejected kicks do
@@ -165,6 +189,8 @@ func (f *fleet) fresh(ctx context.Context, after time.Time) (outpost.Queue, erro
 func (s *Supervisor) takeReading(queue outpost.Queue, err error) {
 	now := time.Now()
 	switch {
+	case err == nil && queue.Unreadable > 0:
+		s.apiAway(fmt.Errorf("%d rows of its answer cannot be read, so who is idle is not known", queue.Unreadable), now)
 	case err == nil:
 		s.apiAnswered(queue, now)
 	case outpost.IsRejected(err):
@@ -242,7 +268,7 @@ func (s *Supervisor) checkDeaf(sl *slot, queue outpost.Queue, now time.Time) {
 	if s.set.DeafAfter <= 0 || sl.State != plan.Idle || sl.Session != "" || now.Sub(sl.Since) < s.set.DeafAfter {
 		return
 	}
-	for _, e := range queue.Claimable(s.set.Outpost.Platform) {
+	for _, e := range queue.Claimable(s.fleet.outpost().Platform) {
 		waited := now.Sub(e.Created)
 		if e.Updated.After(e.Created) {
 			waited = now.Sub(e.Updated)

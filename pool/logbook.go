@@ -1,7 +1,6 @@
 package pool
 
 import (
-	"bytes"
 	"encoding/json"
 	"path/filepath"
 	"sync"
@@ -118,11 +117,6 @@ func (b *logBook) hide(slot int, secrets []string) {
 // note adds a line of the pool's own to a slot's log.
 func (b *logBook) note(slot int, text string) { b.of(slot).Note(text) }
 
-// notes is a writer whose lines become notes of a slot's log.
-func (b *logBook) notes(slot int) *noteWriter {
-	return &noteWriter{note: func(line string) { b.note(slot, line) }}
-}
-
 // close ends the recording. No log writer runs any more.
 func (b *logBook) close() {
 	b.mu.Lock()
@@ -132,35 +126,4 @@ func (b *logBook) close() {
 	b.mu.Unlock()
 	close(b.commits)
 	<-b.done
-}
-
-// noteWriter cuts what is written into lines.
-type noteWriter struct {
-	mu   sync.Mutex
-	rest []byte
-	note func(string)
-}
-
-func (w *noteWriter) Write(b []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.rest = append(w.rest, b...)
-	for {
-		line, rest, found := bytes.Cut(w.rest, []byte("\n"))
-		if !found {
-			return len(b), nil
-		}
-		w.note(string(bytes.TrimRight(line, "\r")))
-		w.rest = rest
-	}
-}
-
-// flush gives out an unfinished last line.
-func (w *noteWriter) flush() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if len(w.rest) > 0 {
-		w.note(string(w.rest))
-		w.rest = nil
-	}
 }

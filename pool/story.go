@@ -25,18 +25,19 @@ func (s *Supervisor) storyOf(before, next plan.Slot, now time.Time) state.Change
 	if before.Session != next.Session {
 		if before.Session != "" {
 			c.Ended = append(c.Ended, state.Session{ID: before.Session, Worker: name, Ended: now, Ending: sessionEnding(next)})
-			tell("session", before.Session, next.Session, before.Session+" left after "+plan.Span(now.Sub(before.SessionSince)), nil)
+			tell("session", before.Session, "", "left after "+plan.Span(now.Sub(before.SessionSince)), nil)
 		}
 		if next.Session != "" {
 			c.Began = append(c.Began, state.Session{ID: next.Session, Worker: name, Began: now})
-			tell("session", before.Session, next.Session, "claimed "+next.Session, nil)
+			tell("session", "", next.Session, "claimed", nil)
 		}
 	}
 	switch {
+	case serves(before) && serves(next): // the session's own event says it
 	case before.State != next.State:
 		tell("state", string(before.State), string(next.State), next.Reason, stateFields(next))
-	case before.Reason != next.Reason && next.State != plan.Idle && next.State != plan.Busy:
-		tell("reason", string(before.State), string(next.State), next.Reason, nil)
+	case before.Reason != next.Reason:
+		tell(string(next.State), "", "", next.Reason, nil)
 	}
 	if before.Unreachable != next.Unreachable {
 		if next.Unreachable == "" {
@@ -48,9 +49,11 @@ func (s *Supervisor) storyOf(before, next plan.Slot, now time.Time) state.Change
 	return c
 }
 
+func serves(p plan.Slot) bool { return p.State == plan.Idle || p.State == plan.Busy }
+
 func exitFields(before, next plan.Slot) map[string]string {
 	e := next.LastExit
-	fields := map[string]string{"launch": next.LaunchID, "generation": strconv.Itoa(next.Generation), "pid": strconv.Itoa(before.PID)}
+	fields := map[string]string{"launch": before.LaunchID, "generation": strconv.Itoa(next.Generation), "pid": strconv.Itoa(before.PID)}
 	if e.Known {
 		fields["code"] = strconv.Itoa(e.Code)
 	}

@@ -117,9 +117,20 @@ func Open(set Settings) (*Supervisor, error) {
 	s.logs = newLogBook(s)
 	s.usage = newSampler(set.Provider)
 	s.fleet = newFleet(set, s.tell)
+	s.token = control.Token{State: "unchecked", Source: set.TokenSource}
+	if set.Fleet == nil {
+		s.api.State, s.facts.NoAPI = "off", true
+	}
+	s.ctx = context.Background() // until Run begins
 	if err := s.load(); err != nil {
 		store.Close()
 		return nil, err
+	}
+	if set.ScaleTo != nil {
+		if _, err := s.scale(control.ScaleRequest{Workers: *set.ScaleTo}, time.Now()); err != nil {
+			store.Close()
+			return nil, err
+		}
 	}
 	return s, nil
 }
@@ -370,6 +381,7 @@ func (s *Supervisor) balance() {
 			sl := s.slots[d.Num]
 			if d.New {
 				s.settle(s.newSlot(d.Num))
+				s.rebalance = true // it still needs leave to start
 				continue
 			}
 			s.settle(sl, d.Event)
@@ -452,3 +464,24 @@ func (s *Supervisor) failureOf(num int, e func(roll float64, crowd int) plan.Eve
 
 // IsRunning reports whether err says that another supervisor runs.
 func IsRunning(err error) bool { return errors.Is(err, ErrRunning) }
+
+// LastEvent returns the id of the newest event, 0 when there is none.
+func (s *Supervisor) LastEvent() (int64, error) {
+	events, err := s.store.Events("", 0, 1)
+	if err != nil || len(events) == 0 {
+		return 0, err
+	}
+	return events[0].ID, nil
+}
+
+// DownSince tells when the pool was taken down on purpose; empty when it was
+// not, or has been started since. No supervisor of the pool runs.
+func DownSince(stateDir string) (string, error) {
+	store, err := state.Open(statePath(stateDir))
+	if err != nil {
+		return "", err
+	}
+	defer store.Close()
+	settings, err := store.Settings()
+	return settings[keyDown], err
+}

@@ -13,16 +13,17 @@ import (
 // view makes the picture of the pool that people see. It runs in the loop and
 // returns a copy.
 func (s *Supervisor) view(now time.Time) control.Pool {
+	served := s.fleet.outpost()
 	v := control.Pool{
 		Name: s.set.Name, UID: s.uid, Version: s.set.Version, PID: pid(), Started: s.started, Now: now,
 		Provider: s.set.ProviderKind, StateDir: s.set.StateDir, ConfigFile: s.set.ConfigFile,
 		Desired: s.desired, SizeRule: s.sizeRule, Pending: -1,
-		Outpost: control.Outpost{ID: s.set.Outpost.ID, Name: s.set.Outpost.Name, Platform: s.set.Outpost.Platform},
+		Outpost: control.Outpost{ID: served.ID, Name: served.Name, Platform: served.Platform},
 		API:     s.api, Token: s.token, Notes: slices.Clone(s.set.Notes),
 		Workers: make([]control.Worker, 0, len(s.slots)),
 	}
 	if s.api.State == "ok" || !s.api.LastAnswer.IsZero() {
-		v.Pending = len(s.reading.Claimable(s.set.Outpost.Platform))
+		v.Pending = len(s.reading.Claimable(served.Platform))
 	}
 	if s.unsaved != nil {
 		v.Notes = append(v.Notes, "nothing can be recorded, so nothing new starts: "+s.unsaved.Error())

@@ -14,6 +14,7 @@ const (
 	CodeConflict     = "conflict"
 	CodeUnavailable  = "unavailable"
 	CodeUnauthorized = "unauthorized"
+	CodeForbidden    = "forbidden"
 	CodeInternal     = "internal"
 )
 
@@ -23,6 +24,7 @@ var statusOf = map[string]int{
 	CodeConflict:     http.StatusConflict,
 	CodeUnavailable:  http.StatusServiceUnavailable,
 	CodeUnauthorized: http.StatusUnauthorized,
+	CodeForbidden:    http.StatusForbidden,
 	CodeInternal:     http.StatusInternalServerError,
 }
 

@@ -229,7 +229,7 @@ type Done struct {
 
 // Problem is the body of every answer that is not a success.
 type Problem struct {
-	Code   string `json:"code"`  // "not_found", "invalid", "conflict", "unavailable", "unauthorized", "internal"
+	Code   string `json:"code"`  // "not_found", "invalid", "conflict", "unavailable", "unauthorized", "forbidden", "internal"
 	Error  string `json:"error"` // what and why
 	Hint   string `json:"hint,omitempty"`
 	Status int    `json:"-"`
@@ -257,4 +257,10 @@ type ExecRequest struct {
 	Stdin bool              `json:"stdin,omitempty"`
 	TTY   bool              `json:"tty,omitempty"`
 	Size  Size              `json:"size,omitzero"`
+}
+
+// Version is what GET /v1/version answers.
+type Version struct {
+	Version string `json:"version"`
+	API     string `json:"api"` // "v1"
 }
