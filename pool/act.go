@@ -161,6 +161,7 @@ func (r *runner) meet(ctx context.Context, proc providers.Process) (*plan.Worker
 	}
 	w := &plan.Worker{LaunchID: info.LaunchID, PID: info.PID, Started: info.Started}
 	if exit, ended := ended(ctx, proc); ended {
+		r.clearAway(proc, exit)
 		w.Exit = &exit
 		r.follow(proc, info.LaunchID) // its last words may not be in the log yet
 		return w, nil
@@ -374,7 +375,8 @@ func (r *runner) remove(j job) plan.Finished {
 	if err := sandbox.Remove(j.ctx, true); err != nil {
 		return failed(err)
 	}
-	r.sandbox, r.watch = nil, nil
+	r.sandbox = nil
+	r.unwatch()
 	return plan.Finished{OK: true}
 }
 

@@ -96,13 +96,25 @@ func (s *Supervisor) missing(found []providers.Info) {
 			here[info.ID] = true
 		}
 	}
-	for _, sl := range s.slots {
-		if sl.Sandbox == "" || here[sl.Sandbox] || sl.Doing != nil {
-			continue
+	for num, sl := range s.slots {
+		if sl.Sandbox != "" && !here[sl.Sandbox] {
+			s.look(num)
 		}
+	}
+}
+
+// look has a slot's sandbox looked at anew, unless something is under way that
+// will tell as much.
+func (s *Supervisor) look(num int) {
+	if sl := s.slots[num]; sl != nil && sl.Sandbox != "" && sl.Doing == nil {
 		sl.Found = false
 		s.settle(sl)
 	}
+}
+
+// lookAgain is look, asked for from outside the loop.
+func (s *Supervisor) lookAgain(num int) {
+	s.tell(func(s *Supervisor) { s.look(num) })
 }
 
 // leftovers removes sandboxes of this pool and uid that no slot knows, at the

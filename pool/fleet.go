@@ -230,7 +230,7 @@ func (s *Supervisor) apiAnswered(queue outpost.Queue, now time.Time) {
 		}
 		s.checkDeaf(sl, queue, now)
 		if changed || sl.State == plan.Draining {
-			s.settle(sl, plan.Claimed{Session: e.SessionID, Suspended: held && e.Suspended()})
+			s.settle(sl, plan.Claimed{Session: e.SessionID, Suspended: held && e.Suspended(), AsOf: queue.At})
 		}
 	}
 }

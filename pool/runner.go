@@ -24,6 +24,7 @@ type runner struct {
 	// What follows belongs to the runner's goroutine.
 	sandbox providers.Sandbox
 	watch   *watch // of the living worker
+	told    func() // what to begin once the action's result has been told
 }
 
 // job is an action with the slot as it was when it was decided.
@@ -70,6 +71,10 @@ func (r *runner) run() {
 			r.cancel = nil
 			r.mu.Unlock()
 			r.report(f, j.action)
+			if r.told != nil {
+				r.told()
+				r.told = nil
+			}
 		}
 	}
 }

@@ -23,15 +23,16 @@ type Supervisor struct {
 	set   Settings
 	uid   string
 	epoch int64
-	store *state.Store
+	store records
 	fleet *fleet
 	logs  *logBook
 	usage *sampler
 	flags flagProbe
 
 	inbox   chan message
-	changed *broadcast // tells watchers that there is something new to see
-	ctx     context.Context
+	changed *broadcast      // tells watchers that there is something new to see
+	ctx     context.Context // ends when Run does
+	cancel  context.CancelFunc
 	runners sync.WaitGroup
 
 	// What follows belongs to the loop.
@@ -49,6 +50,19 @@ type Supervisor struct {
 	rebalance bool
 	failures  []time.Time // of workers, within crowdWindow
 	deafAsked map[string]bool
+}
+
+// records is what must survive: a *state.Store.
+type records interface {
+	Slots() ([]state.Record, error)
+	Settings() (map[string]string, error)
+	Write(state.Change) ([]state.Event, error)
+	Events(worker string, after int64, limit int) ([]state.Event, error)
+	Sessions(limit int) ([]state.Session, error)
+	SessionsOf(id string) ([]state.Session, error)
+	LogPosition(slot int) ([]byte, error)
+	SetLogPositions(map[int][]byte) error
+	Close() error
 }
 
 // slot is a plan.Slot with what the loop needs to drive it.
@@ -121,7 +135,8 @@ func Open(set Settings) (*Supervisor, error) {
 	if set.Fleet == nil {
 		s.api.State, s.facts.NoAPI = "off", true
 	}
-	s.ctx = context.Background() // until Run begins
+	// Made here and not in Run: the socket may be served before Run begins.
+	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if err := s.load(); err != nil {
 		store.Close()
 		return nil, err
@@ -190,9 +205,9 @@ func (s *Supervisor) policy() plan.Policy {
 // Run keeps the pool until it has been taken down or left, or ctx ends, which
 // leaves it: the workers go on and the next supervisor adopts them.
 func (s *Supervisor) Run(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	s.ctx, s.started = ctx, time.Now()
-	defer s.close(cancel)
+	defer context.AfterFunc(ctx, s.cancel)()
+	ctx, s.started = s.ctx, time.Now()
+	defer s.close()
 	if err := s.adopt(ctx); err != nil {
 		return err
 	}
@@ -240,8 +255,8 @@ func (s *Supervisor) background(f func(context.Context)) {
 
 // close ends what Run began. Actions under way are cancelled; they are
 // recorded and will be carried out again.
-func (s *Supervisor) close(cancel context.CancelFunc) {
-	cancel()
+func (s *Supervisor) close() {
+	s.cancel()
 	s.changed.close()
 	ended := make(chan struct{})
 	go func() { s.runners.Wait(); close(ended) }()

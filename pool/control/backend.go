@@ -7,6 +7,10 @@ import (
 
 // Backend is what the server serves: the supervisor. Errors that are a
 // *Error keep their code and hint on the wire; any other is "internal".
+//
+// emit of Events and Logs waits for its reader: for a follower at most
+// Options.Stall, then it fails. So it is called with no lock held, and never
+// on the goroutine of the loop. emit of Watch never waits.
 type Backend interface {
 	Pool(ctx context.Context) (Pool, error)
 	// Watch calls emit with the pool at once and after each change, at most
@@ -21,11 +25,14 @@ type Backend interface {
 	Undrain(ctx context.Context, worker string) (Done, error)
 	// Down begins the end and returns at once; the socket closes when it is done.
 	Down(ctx context.Context, r DownRequest) (Done, error)
-	// Exec runs to the command's end and returns its exact exit code.
+	// Exec runs to the command's end and returns its exact exit code. It ends
+	// the command when ctx ends. It must not wait for the end of Stdin once the
+	// command has ended: a client may leave it open.
 	Exec(ctx context.Context, worker string, r ExecRequest, s ExecStreams) (int, error)
 }
 
-// ExecStreams are the far ends of an exec. Resize is closed at the end.
+// ExecStreams are the far ends of an exec. Stdin is nil when the request wants
+// none. Resize is closed at the end.
 type ExecStreams struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer

@@ -59,21 +59,28 @@ func TestExecKeepsTheSupervisorsError(t *testing.T) {
 	}
 }
 
-func TestExecRunsALargeStreamBothWays(t *testing.T) {
-	const size = 100 << 20
-	echo := func(_ context.Context, _ string, _ control.ExecRequest, s control.ExecStreams) (int, error) {
-		_, err := io.Copy(s.Stdout, s.Stdin)
+// TestExecLargeStreams sends 100 MB one way and 32 MB there and back.
+func TestExecLargeStreams(t *testing.T) {
+	random := func(size int64) io.Reader { return io.LimitReader(rand.NewChaCha8([32]byte{1}), size) }
+	run := func(_ context.Context, _ string, r control.ExecRequest, s control.ExecStreams) (int, error) {
+		from := s.Stdin
+		if r.Args[0] == "give" {
+			from = random(100 << 20)
+		}
+		_, err := io.Copy(s.Stdout, from)
 		return 42, err
 	}
-	c, _ := execServer(t, echo, control.Options{})
-	in, out := sha256.New(), sha256.New()
-	source := io.LimitReader(rand.NewChaCha8([32]byte{1}), size)
-	code, err := c.Exec(t.Context(), "web-0", args("echo"), control.ExecStreams{Stdin: io.TeeReader(source, in), Stdout: out})
-	if code != 42 || err != nil {
-		t.Fatalf("%d, %v", code, err)
-	}
-	if !bytes.Equal(in.Sum(nil), out.Sum(nil)) {
-		t.Error("what came back differs from what was sent")
+	c, _ := execServer(t, run, control.Options{})
+	for verb, size := range map[string]int64{"give": 100 << 20, "echo": 32 << 20} {
+		want, got := sha256.New(), sha256.New()
+		io.Copy(want, random(size))
+		code, err := c.Exec(t.Context(), "web-0", args(verb), control.ExecStreams{Stdin: random(size), Stdout: got})
+		if code != 42 || err != nil {
+			t.Errorf("%s: %d, %v", verb, code, err)
+		}
+		if !bytes.Equal(want.Sum(nil), got.Sum(nil)) {
+			t.Errorf("%s: what came differs from what was sent", verb)
+		}
 	}
 }
 
@@ -94,8 +101,8 @@ func TestExecWaitsForASlowReader(t *testing.T) {
 		}
 		return 5, nil
 	}
-	c, _ := execServer(t, run, control.Options{Keepalive: 10 * time.Millisecond})
-	slow := &slowWriter{pause: 200 * time.Millisecond, before: func() int { return len(written) * 64 << 10 }}
+	c, _ := execServer(t, run, control.Options{Keepalive: 250 * time.Millisecond})
+	slow := &slowWriter{pause: 1200 * time.Millisecond, before: func() int { return len(written) * 64 << 10 }}
 	code, err := c.Exec(t.Context(), "web-0", args("x"), control.ExecStreams{Stdout: slow})
 	if code != 5 || err != nil || slow.got != size {
 		t.Errorf("code %d, %v, %d bytes; want 5 and %d", code, err, slow.got, size)

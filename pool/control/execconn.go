@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"time"
 
@@ -17,6 +18,7 @@ type execConn struct {
 	ctx  context.Context
 	end  context.CancelCauseFunc
 	out  *window
+	in   []byte // of receive; one message fits
 	mu   sync.Mutex
 	owed int // consumed, credit not yet sent
 }
@@ -24,7 +26,7 @@ type execConn struct {
 func newExecConn(ctx context.Context, ws *websocket.Conn) *execConn {
 	ctx, end := context.WithCancelCause(ctx)
 	ws.SetReadLimit(maxPayload + 1)
-	return &execConn{ws: ws, ctx: ctx, end: end, out: newWindow()}
+	return &execConn{ws: ws, ctx: ctx, end: end, out: newWindow(), in: make([]byte, maxPayload+2)}
 }
 
 func (c *execConn) send(f frame) error {
@@ -43,14 +45,19 @@ func (c *execConn) finish(last frame) {
 
 // receive waits for a frame. Its data is valid until the next receive.
 func (c *execConn) receive() (frame, error) {
-	kind, message, err := c.ws.Read(c.ctx)
+	kind, r, err := c.ws.Reader(c.ctx)
 	if err != nil {
 		return frame{}, err
+	}
+	n, err := io.ReadFull(r, c.in)
+	// Compared, not unwrapped: a connection cut in mid-message wraps the same.
+	if err != io.ErrUnexpectedEOF && err != io.EOF {
+		return frame{}, fmt.Errorf("exec protocol: a message that cannot be read whole: %w", err)
 	}
 	if kind != websocket.MessageBinary {
 		return frame{}, errors.New("exec protocol: a text message where a frame belongs")
 	}
-	return decodeFrame(message)
+	return decodeFrame(c.in[:n])
 }
 
 // consumed gives credit back, in steps large enough to cost little.

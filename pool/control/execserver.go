@@ -90,11 +90,14 @@ func (s *server) runExec(c *execConn, worker string, req ExecRequest) {
 	}
 	code, err := s.backend.Exec(c.ctx, worker, req, streams)
 	stdin.close(io.ErrClosedPipe) // whoever still copies from it ends, too
-	last := frame{kind: frameExit, code: code}
-	if err != nil {
-		last = frame{kind: frameProblem, problem: problemOf(err)}
+	switch {
+	case c.ctx.Err() != nil:
+		// Cut: what the backend returned may be about the end we brought it.
+	case err != nil:
+		c.finish(frame{kind: frameProblem, problem: problemOf(err)})
+	default:
+		c.finish(frame{kind: frameExit, code: code})
 	}
-	c.finish(last)
 	c.end(nil)
 	alive.Wait()
 }

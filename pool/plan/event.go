@@ -38,8 +38,9 @@ func (Granted) fold(s *Slot, _ Policy, _ time.Time) { s.Granted = true }
 
 // Claimed is how the Fleet API reads a slot: the session it holds, or none.
 type Claimed struct {
-	Session   string // empty: no claim
-	Suspended bool   // the entry said so: believed after three readings
+	Session   string    // empty: no claim
+	Suspended bool      // the entry said so: believed after three readings
+	AsOf      time.Time // when the question was sent
 }
 
 // suspendedReadings in a row end a session: the word has been seen for a
@@ -47,6 +48,9 @@ type Claimed struct {
 const suspendedReadings = 3
 
 func (e Claimed) fold(s *Slot, _ Policy, now time.Time) {
+	if e.AsOf.Before(s.ClaimsAsOf) {
+		return // older than what a stop has learnt since
+	}
 	if e.Suspended && e.Session == s.Session {
 		if s.Suspended++; s.Suspended >= suspendedReadings {
 			e.Session = ""
@@ -297,8 +301,11 @@ func (e Finished) stopped(s *Slot, now time.Time) {
 		}
 		s.enter(Stopping, s.LastExit.Reason, now)
 	case e.OK: // a session came first
-		s.Session, s.SessionSince, s.Proved = e.Session, now, true
-		s.Served++
+		if s.Session != e.Session {
+			s.Session, s.SessionSince, s.Proved = e.Session, now, true
+			s.Served++
+		}
+		s.ClaimsAsOf = now
 		s.enter(Draining, "claimed "+e.Session+" as it was about to stop", now)
 	default:
 		s.Found = false

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"fmt"
-	"strconv"
 	"time"
 )
 
@@ -155,7 +154,7 @@ func (s *Slot) fromStarting(p Policy, now time.Time) (*Action, bool) {
 		s.Restarts++
 	}
 	s.Launches++
-	s.LaunchID = fmt.Sprintf("g%d-%s", s.Generation, strconv.Itoa(s.Launches))
+	s.LaunchID = fmt.Sprintf("%s-g%d-%d", s.Acceptor, s.Generation, s.Launches)
 	return &Action{Kind: Launch, LaunchID: s.LaunchID}, false
 }
 

@@ -163,7 +163,7 @@ func TestFromNothingToServing(t *testing.T) {
 	l := begin(t).hear()
 	l.is(Absent).wanted()
 	l.hear(Granted{}).is(Creating).ok().is(Preparing).ok().is(Starting).ok().is(Starting)
-	if !l.s.Alive || l.s.LaunchID != "g1-1" || l.s.Generation != 1 {
+	if !l.s.Alive || l.s.LaunchID != "web-u-0-g1-1" || l.s.Generation != 1 {
 		t.Fatalf("after launch: %+v", l.s)
 	}
 	l.later(4 * time.Second).is(Starting).later(time.Second).is(Idle)
@@ -177,7 +177,7 @@ func TestFromNothingToServing(t *testing.T) {
 func TestAFailedWorkerRestartsInTheSameSandbox(t *testing.T) {
 	l := serving(t).hear(Claimed{Session: "devin-a"}).ends(1)
 	l.wanted(Launch).is(Starting)
-	if l.s.Generation != 1 || l.s.LaunchID != "g1-2" || l.s.Session != "devin-a" {
+	if l.s.Generation != 1 || l.s.LaunchID != "web-u-0-g1-2" || l.s.Session != "devin-a" {
 		t.Fatalf("after the restart: %+v", l.s)
 	}
 	l.ok()
@@ -318,7 +318,7 @@ func TestDrainWaitsForTheSession(t *testing.T) {
 	t.Run("a session that comes first is served", func(t *testing.T) {
 		l := serving(t).hear(drain).wanted(StopIdle)
 		l.hear(Finished{Action: *l.s.Doing, OK: true, Session: "devin-b"}).is(Draining).later(time.Minute).wanted(StopIdle)
-		l.hear(Claimed{}).wanted(StopIdle, StopIdle)
+		l.hear(Claimed{AsOf: l.now}).wanted(StopIdle, StopIdle)
 	})
 	t.Run("and decides nothing while Devin Cloud is away", func(t *testing.T) {
 		l := serving(t)

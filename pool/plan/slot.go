@@ -81,6 +81,8 @@ type Slot struct {
 
 	// Unreachable is the provider's last non-answer. A mark, not a state.
 	Unreachable string `json:"-"`
+	// ClaimsAsOf is from when on readings of the claims count.
+	ClaimsAsOf time.Time `json:"-"`
 	// Suspended counts readings in a row that called the session suspended.
 	Suspended int `json:"-"`
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/outpostpool/pool/pool/control"
@@ -21,18 +22,12 @@ func Serve(t testing.TB, folder string, b control.Backend, o control.Options) (s
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- control.Serve(ctx, l, b, o) }()
-	stopped := false
-	stop = func() {
-		t.Helper()
-		if stopped {
-			return
-		}
-		stopped = true
+	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
 			t.Errorf("Serve: %v", err)
 		}
-	}
+	})
 	t.Cleanup(stop)
 	return socket, stop
 }
