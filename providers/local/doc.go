@@ -13,6 +13,7 @@
 //	workspaces/<slot key>/       the workspace: repos/, and HOME at .home
 //	workspaces/<slot key>.lock   held while a sandbox of the slot is made or removed
 //	.trash-*                     being deleted; swept by the next New
+//	.trial-*                     New trying walls; an old one is swept by the next New
 //
 // The slot key is <pool>-<uid>-<slot>: a workspace outlives the generations of
 // its slot, and Create of the next one is a Conflict while the one before
@@ -43,4 +44,6 @@
 // looks at them.
 //
 // Exec runs outside the sandbox's cgroup: limits hold for the worker's tree.
+// Processes of another user than ours are never signalled, even by root; Wait
+// names them among what is left.
 package local

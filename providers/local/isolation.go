@@ -66,7 +66,7 @@ func (p *Provider) tryWalls(bwrap, home string) (walls []string, why string) {
 		return nil, "bubblewrap (bwrap) is not installed"
 	}
 	walls = append([]string{bwrap}, wallArgs(readSystem(p.binds, p.hide, home))...)
-	trial, err := os.MkdirTemp(p.dir, trashPrefix)
+	trial, err := os.MkdirTemp(p.dir, trialPrefix)
 	if err != nil {
 		return nil, err.Error()
 	}

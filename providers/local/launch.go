@@ -109,7 +109,7 @@ func (s *Sandbox) started(op, launchID string, keeper int, before *launched) (pr
 	if err != nil || file.LaunchID != launchID {
 		return nil, providers.Errorf(providers.Unknown, op, "the pid file speaks of another launch")
 	}
-	l := fromPIDFile(file, s.p.boot)
+	l := s.fromPIDFile(file)
 	l.believed, l.OOMKills, l.CPUBefore = true, before.OOMKills, before.CPUBefore
 	l.child = l.Keeper.PID == keeper
 	s.mu.Lock()

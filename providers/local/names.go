@@ -17,6 +17,7 @@ const (
 	launchFile    = "launch.json"
 	lockSuffix    = ".lock"
 	trashPrefix   = ".trash-"
+	trialPrefix   = ".trial-"
 	workspaceID   = "workspace:"
 	maxName       = 120
 )

@@ -173,6 +173,30 @@ func TestLaunchClearsAwayWhatALaunchLeft(t *testing.T) {
 	})
 }
 
+// Walls that came with a new config must not hide a worker from before.
+func TestAWorkerFromBeforeTheWalls(t *testing.T) {
+	p := open(t, filepath.Join(t.TempDir(), "sandboxes"), "none")
+	t.Cleanup(func() { removeAll(t, p) })
+	s := create(t, p, spec(0, 1))
+	start(t, s, "l1", "sleep 3535 & wait")
+	eventually(t, "it is up", func() bool { return sleepers(t, "3535") == 1 })
+	walled := open(t, p.dir, "bwrap")
+	again, err := walled.openSandbox(s.meta.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := again.Process(testContext(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Signal(testContext(t), providers.TERM); err != nil {
+		t.Fatal(err)
+	}
+	if exit := wait(t, w); exit.Code != 143 || exit.Leftovers != "" {
+		t.Fatalf("%+v", exit)
+	}
+}
+
 // Two sandboxes that use one launch id must not reach each other.
 func TestSignalsStayInTheirSandbox(t *testing.T) {
 	each(t, func(t *testing.T, p *Provider) {
@@ -196,6 +220,7 @@ func TestAForgedPidIsNotSignalled(t *testing.T) {
 	t.Cleanup(func() { removeAll(t, p) })
 	s := create(t, p, spec(0, 1))
 	w := start(t, s, "l1", "exec sleep 2525")
+	eventually(t, "the worker is up", func() bool { return sleepers(t, "2525") == 1 })
 	victim, err := os.StartProcess("/bin/sleep", []string{"sleep", "2626"}, &os.ProcAttr{Sys: &syscall.SysProcAttr{Setsid: true}})
 	if err != nil {
 		t.Fatal(err)

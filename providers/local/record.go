@@ -21,6 +21,7 @@ type launched struct {
 	Worker    ident         `json:"worker"`
 	Keeper    ident         `json:"keeper"`
 	Started   time.Time     `json:"started"`
+	Walls     bool          `json:"walls"`         // the worker is bubblewrap, and what we want is inside
 	OOMKills  int64         `json:"oom_kills"`     // of the cgroup, before the launch
 	CPUBefore time.Duration `json:"cpu_before"`    // of the cgroup, before the launch
 	Lost      time.Time     `json:"lost,omitzero"` // when we saw that it ended without a code
@@ -37,8 +38,8 @@ func (l *launched) worker() id { return id{l.Worker.PID, l.Worker.Start} }
 func (l *launched) keeper() id { return id{l.Keeper.PID, l.Keeper.Start} }
 
 // fromPIDFile takes over what the script wrote.
-func fromPIDFile(f launch.PID, boot string) *launched {
-	l := &launched{LaunchID: f.LaunchID, Boot: boot, Started: f.Started}
+func (s *Sandbox) fromPIDFile(f launch.PID) *launched {
+	l := &launched{LaunchID: f.LaunchID, Boot: s.p.boot, Started: f.Started, Walls: s.p.walls != nil}
 	l.Worker, l.Keeper = fromIdent(f.Worker), fromIdent(f.Keeper)
 	return l
 }
@@ -82,7 +83,7 @@ func (s *Sandbox) current() (*launched, error) {
 	if s.p.boot != "" && file.Boot != s.p.boot {
 		return nil, nil
 	}
-	return s.remember(fromPIDFile(file, s.p.boot)), nil
+	return s.remember(s.fromPIDFile(file)), nil
 }
 
 // remember keeps a record of this boot.
@@ -90,7 +91,7 @@ func (s *Sandbox) remember(l *launched) *launched {
 	if l.LaunchID == "" || l.Boot != s.p.boot {
 		return nil
 	}
-	l.believed = s.p.walls != nil
+	l.believed = s.p.walls != nil && l.Walls
 	s.last = l
 	return l
 }
@@ -107,7 +108,7 @@ func (s *Sandbox) roots(t table, l *launched) roots {
 		}
 	}
 	r.also = append(r.also, s.p.groups.members(s.group())...)
-	if s.p.walls != nil {
+	if l.Walls {
 		r.also = append(r.also, sameNamespace(t, r)...)
 	}
 	return r
@@ -122,11 +123,10 @@ func (s *Sandbox) proved(p proc, l *launched) bool {
 }
 
 // carries reports whether a process was started in this launch: it has the
-// marker and was not born before the worker. Launch ids are meant to be unique;
-// should another sandbox have used this one, what a process has open tells them
-// apart.
+// marker. Launch ids are meant to be unique; should another sandbox have used
+// this one, what a process has open tells them apart.
 func (s *Sandbox) carries(p proc, l *launched) bool {
-	return p.start >= l.Worker.Start && environHas(p.pid, launch.Marker+"="+l.LaunchID) && !s.elsewhere(p.pid)
+	return environHas(p.pid, launch.Marker+"="+l.LaunchID) && !s.elsewhere(p.pid)
 }
 
 // elsewhere reports whether a process writes to another sandbox's log or is in

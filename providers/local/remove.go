@@ -95,10 +95,17 @@ func (p *Provider) discard(name string) error {
 func (p *Provider) sweepTrash() {
 	names, _ := readNames(p.root, ".")
 	for _, name := range names {
-		if strings.HasPrefix(name, trashPrefix) {
+		if strings.HasPrefix(name, trashPrefix) || strings.HasPrefix(name, trialPrefix) && p.abandoned(name) {
 			removeTree(p.root, name)
 		}
 	}
+}
+
+// abandoned tells a trial that a crash left from one that another program, such
+// as doctor, makes right now.
+func (p *Provider) abandoned(name string) bool {
+	info, err := p.root.Lstat(name)
+	return err == nil && time.Since(info.ModTime()) > 2*wallsProbeTime
 }
 
 // removeTree deletes a folder, also one with read-only folders in it, as Go's

@@ -195,7 +195,10 @@ func TestHalfRemovedThingsAreSwept(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, s.meta.Name, metaFile)); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.MkdirAll(filepath.Join(dir, trashPrefix+"x", "deep"), 0o500); err != nil {
+	if err := os.MkdirAll(filepath.Join(dir, trashPrefix+"x", "deep", "deeper"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(filepath.Join(dir, trashPrefix+"x", "deep"), 0o500); err != nil {
 		t.Fatal(err)
 	}
 	p = open(t, dir, "none")

@@ -84,7 +84,7 @@ func (s *Sandbox) tree(l *launched, all bool) func(table) []proc {
 	return func(t table) []proc {
 		r := s.roots(t, l)
 		found := members(t, r)
-		if all || s.p.walls == nil {
+		if all || !l.Walls {
 			return found
 		}
 		own := wallKeepers(t, r.worker)
