@@ -102,10 +102,10 @@ func (d *demoRun) run(ctx context.Context) error {
 	return d.finish(context.WithoutCancel(ctx), up, ended)
 }
 
-// startOutpost starts the outpost's double, which feeds sessions that keep
-// most workers busy.
+// startOutpost starts the outpost's double, which feeds a little more than the
+// workers can serve, so that each of them gets its share.
 func (d *demoRun) startOutpost() (*exec.Cmd, error) {
-	every := 4 * time.Second / time.Duration(d.c.Int("workers"))
+	every := 3 * time.Second / time.Duration(d.c.Int("workers"))
 	cmd := exec.Command(d.self, "__outpost", "--outpost", "demo:", "--token-env", configs.DefaultTokenEnv,
 		"--sessions", "1000000", "--every", every.String(), "--session-for", "2s..5s", "--seed", fmt.Sprint(d.c.Uint64("seed")))
 	cmd.Env = append(os.Environ(), configs.DefaultTokenEnv+"="+demoToken)
