@@ -46,8 +46,6 @@ type Pool struct {
 	Name           string `toml:"name" pattern:"^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$" patternDoc:"1 to 40 of a–z, 0–9 and -, not at either end" doc:"The pool's name. Its workers are called name-0, name-1 and so on."`
 	Workers        int    `toml:"workers" min:"0" max:"4096" doc:"How many workers there should be, as long as pool scale says nothing else."`
 	StateDir       string `toml:"state_dir,omitempty" path:"yes" doc:"Where records, logs and sandboxes are kept. Left out: pool/NAME in $XDG_STATE_HOME, else in ~/.local/state."`
-	OnDown         string `toml:"on_down" allowed:"remove" later:"suspend" doc:"What pool down does with the sandboxes. On this machine the workspaces stay and the next up goes on with them."`
-	KeepFailed     int    `toml:"keep_failed" min:"0" max:"100" doc:"How many sandboxes that failed are kept for a look before the oldest is removed."`
 	ParallelStarts int    `toml:"parallel_starts" min:"1" max:"256" doc:"How many workers may be on their way up at the same time."`
 	MaxUnavailable int    `toml:"max_unavailable" min:"1" max:"4096" doc:"How many workers may be missing at the same time because they are being replaced."`
 }

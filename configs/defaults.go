@@ -18,7 +18,6 @@ func Default() Config {
 		Pool: Pool{
 			Name:           "pool",
 			Workers:        1,
-			OnDown:         "remove",
 			ParallelStarts: 8,
 			MaxUnavailable: 1,
 		},

@@ -119,10 +119,23 @@ func (in FindInputs) fromFile(file, name, why string) (Choice, error) {
 	if choice.StateDir == "" {
 		choice.StateDir = in.stateDir(choice.Pool)
 	}
-	if err == nil {
+	switch {
+	case err == nil:
 		choice.Config = config
+	case name == "" && !tellsPool(err):
+		// The default would be another pool, which a down must not reach.
+		return choice, err
 	}
 	return choice, nil
+}
+
+// tellsPool reports whether a file with these problems still says which pool
+// it is for.
+func tellsPool(err error) bool {
+	var problems Problems
+	return !errors.As(err, &problems) || !slices.ContainsFunc(problems, func(p Problem) bool {
+		return p.Key == "" || p.Key == "pool" || p.Key == "pool.name" || p.Key == "pool.state_dir"
+	})
 }
 
 func (in FindInputs) onlyPool() (Choice, error) {

@@ -38,7 +38,7 @@ func TestWrongFiles(t *testing.T) {
 		"later key":             {"[sandbox]\nimage = 'x'", []string{"p:2: sandbox.image: is not supported by this version (1.2)"}},
 		"later table":           {"[pool]\n\n[[schedule]]\ncron = '* * * * *'", []string{"p:3: schedule: is not supported by this version (1.2)"}},
 		"later provider":        {"[provider]\nkind = 'docker'\n[provider.docker]\nhost = 'x'", []string{`p:2: provider.kind: "docker" is not supported by this version (1.2); allowed: "local"`, "p:3: provider.docker: is not supported by this version (1.2)"}},
-		"later word":            {"[pool]\non_down = 'suspend'", []string{`p:2: pool.on_down: "suspend" is not supported by this version (1.2); allowed: "remove"`}},
+		"later word":            {"[provider]\nkind = 'docker'", []string{`p:2: provider.kind: "docker" is not supported by this version (1.2); allowed: "local"`}},
 		"wrong word":            {"[provider.local]\nisolation = 'bubblewrap'", []string{`p:2: provider.local.isolation: must be one of "auto", "none", "bwrap"`}},
 		"near word":             {"[provider.local]\nisolation = 'bwarp'", []string{`p:2: provider.local.isolation: must be one of "auto", "none", "bwrap"; did you mean "bwrap"?`}},
 		"text for a number":     {"[pool]\nworkers = '4'", []string{"p:2: pool.workers: must be a whole number, from 0 to 4096; it is text"}},

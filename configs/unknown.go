@@ -24,7 +24,7 @@ func version() string {
 
 // laterKeys are keys and tables of design §13 that this version does not read
 // yet. Whoever adds one as a struct field takes it out here; a test compares.
-var laterKeys = words("pool.orphan_for" +
+var laterKeys = words("pool.orphan_for|pool.on_down|pool.keep_failed" +
 	"|provider.docker|provider.kubernetes|provider.coreweave|provider.daytona|provider.e2b|provider.tensorlake|provider.cloudflare" +
 	"|sandbox.image|sandbox.gpu|sandbox.lifetime|sandbox.rotate_before" +
 	"|worker.between_sessions|worker.probe" +

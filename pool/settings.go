@@ -27,12 +27,11 @@ type Settings struct {
 	ProviderKind string
 	Notes        []string // what an operator should know, a line each
 
-	Workers    int  // the config's size
-	ScaleTo    *int // a size asked for at the start, as by scale; nil: none
-	Policy     plan.Policy
-	Image      string
-	Resources  providers.Resources
-	KeepFailed int
+	Workers   int  // the config's size
+	ScaleTo   *int // a size asked for at the start, as by scale; nil: none
+	Policy    plan.Policy
+	Image     string
+	Resources providers.Resources
 
 	Worker WorkerSettings
 	Logs   logs.Settings // of every log; Dir and Name are filled in

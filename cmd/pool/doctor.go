@@ -33,7 +33,7 @@ func doctor(c *cli.Context) error {
 		return usageError(c, "doctor takes no argument (%q)", c.Args().First())
 	}
 	choice, err := choosePool(c, true)
-	if err != nil {
+	if err != nil && choice.ConfigErr == nil {
 		return err
 	}
 	var p preflight

@@ -152,7 +152,7 @@ func (s *setup) settings(found outpost.Outpost, notes []string, logger *slog.Log
 	settings := pool.Settings{
 		Name: c.Pool.Name, StateDir: s.choice.StateDir, ConfigFile: s.choice.ConfigFile, Version: version,
 		Provider: s.wrapped(logger), ProviderKind: c.Provider.Kind, Notes: notes,
-		Workers: c.Pool.Workers, Policy: policyOf(c), KeepFailed: c.Pool.KeepFailed,
+		Workers: c.Pool.Workers, Policy: policyOf(c),
 		Resources: providers.Resources{CPU: c.Sandbox.CPU, Memory: int64(c.Sandbox.Memory), Disk: int64(c.Sandbox.Disk)},
 		Logs:      logs.Settings{MaxSize: int64(c.Logs.MaxSize), MaxFiles: c.Logs.MaxFiles, LineLimit: int(c.Logs.LineLimit)},
 		Outpost:   found, APIURL: s.resolved.APIURL, Token: s.resolved.Token.Read, TokenSource: s.resolved.Token.Source(),

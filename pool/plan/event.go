@@ -66,6 +66,9 @@ func (e Claimed) fold(s *Slot, _ Policy, now time.Time) {
 		s.Proved = true
 		s.Served++
 	}
+	if s.State == Idle || s.State == Busy {
+		s.serving(now)
+	}
 }
 
 // WorkerEnded says that a launched worker surely is dead.

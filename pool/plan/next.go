@@ -159,16 +159,21 @@ func (s *Slot) fromStarting(p Policy, now time.Time) (*Action, bool) {
 }
 
 func (s *Slot) fromServing(now time.Time) (again bool) {
-	switch {
-	case s.Goal.Kind != Serve:
+	if s.Goal.Kind != Serve {
 		s.enter(Draining, s.Goal.Why, now)
 		return true
-	case s.Session != "":
-		s.enter(Busy, "serves "+s.Session, now)
-	default:
-		s.enter(Idle, "alive, no session", now)
 	}
+	s.serving(now)
 	return false
+}
+
+// serving enters idle or busy, by the session.
+func (s *Slot) serving(now time.Time) {
+	if s.Session != "" {
+		s.enter(Busy, "serves "+s.Session, now)
+		return
+	}
+	s.enter(Idle, "alive, no session", now)
 }
 
 func (s *Slot) fromDraining(p Policy, now time.Time) (*Action, bool) {
