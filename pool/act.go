@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/outpostpool/pool/pool/plan"
@@ -335,7 +336,7 @@ func (c claimsOf) ReadClaims(ctx context.Context) (worker.Claims, error) {
 		return worker.Claims{}, err
 	}
 	if queue.Unreadable > 0 {
-		return worker.Claims{}, fmt.Errorf("Devin Cloud's answer has %d rows that cannot be read", queue.Unreadable)
+		return worker.Claims{}, fmt.Errorf("the answer of Devin Cloud has %d rows that cannot be read", queue.Unreadable)
 	}
 	claims := worker.Claims{AsOf: queue.At}
 	for _, e := range queue.Claimed(c.acceptor) {
@@ -372,12 +373,42 @@ func (r *runner) remove(j job) plan.Finished {
 		return failed(err)
 	}
 	r.letFinish(j.ctx)
+	if j.slot.Goal.Kind == plan.Replace {
+		r.s.epitaph(j.slot, sandbox)
+	}
 	if err := sandbox.Remove(j.ctx, true); err != nil {
 		return failed(err)
 	}
 	r.sandbox = nil
 	r.unwatch()
 	return plan.Finished{OK: true}
+}
+
+// keptLines is how much of a failed sandbox's log goes into its event.
+const keptLines = 200
+
+// epitaph writes down what is known of a sandbox that failed, before it is
+// removed.
+func (s *Supervisor) epitaph(sl plan.Slot, sandbox providers.Sandbox) {
+	fields := map[string]string{"sandbox": sl.Sandbox, "generation": strconv.Itoa(sl.Generation)}
+	if sl.LastExit != nil {
+		fields["exit"] = sl.LastExit.Reason
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, lastWords)
+	defer cancel()
+	if info, err := sandbox.Info(ctx); err == nil {
+		fields["state"] = string(info.State)
+	}
+	// A log that cannot be read is missing from the event, no more.
+	lines, _, _ := logs.ReadTail(s.logs.dir, s.name(sl.Num), keptLines)
+	var tail strings.Builder
+	for _, l := range lines {
+		tail.WriteString(l.Text + "\n")
+	}
+	fields["log"] = tail.String()
+	s.tell(func(s *Supervisor) {
+		s.noteWith(sl.Num, "failed-sandbox", "removes "+sl.Sandbox+": "+sl.Goal.Why, fields)
+	})
 }
 
 // secretsOf is a redactor for what a slot's worker could print.

@@ -3,7 +3,6 @@ package pool
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -83,6 +82,9 @@ func (s *Supervisor) Events(ctx context.Context, q control.EventQuery, emit func
 	for {
 		news := s.changed.wait()
 		events, err := s.store.Events(worker, after, limit)
+		if s.ctx.Err() != nil {
+			return errEnding
+		}
 		if err != nil {
 			return err
 		}
@@ -242,7 +244,10 @@ func (s *Supervisor) Scale(ctx context.Context, r control.ScaleRequest) (control
 		}
 		result, failed = s.scale(r, time.Now())
 	})
-	return result, errors.Join(err, failed)
+	if err != nil {
+		return control.ScaleResult{}, err
+	}
+	return result, failed
 }
 
 // maxWorkers is a size beyond any outpost's use; a larger one is a slip.
@@ -277,6 +282,27 @@ func (s *Supervisor) scale(r control.ScaleRequest, now time.Time) (control.Scale
 	s.rebalance = true
 	result.Detail = fmt.Sprintf("scaled from %d to %d", result.Was, result.Desired)
 	return result, nil
+}
+
+// expireSize goes back to the configuration's size when a scale for a limited
+// time is over.
+func (s *Supervisor) expireSize(now time.Time) {
+	if until := s.sizeRule.Until; until.IsZero() || now.Before(until) || s.ending != nil {
+		return
+	}
+	was := s.desired
+	err := s.write(state.Change{
+		Settings: map[string]string{keySizeRule: ""},
+		Events: []state.Event{{
+			At: now, Kind: "scale", Was: strconv.Itoa(was), Now: strconv.Itoa(s.set.Workers), Reason: "the time of pool scale --for is over; the configuration's size counts again",
+		}},
+	})
+	if err != nil {
+		s.sizeRule.Until = now.Add(recordRetry) // tried again
+		return
+	}
+	s.desired, s.sizeRule = s.set.Workers, control.SizeRule{Source: "config"}
+	s.rebalance = true
 }
 
 // Down begins the end of the pool: every slot stops, after its session unless

@@ -16,6 +16,7 @@ type logBook struct {
 
 	mu      sync.Mutex
 	writers map[int]*logs.Follower
+	stop    chan struct{} // closed when nothing more is recorded
 	done    chan struct{}
 }
 
@@ -29,7 +30,7 @@ type commit struct {
 func newLogBook(s *Supervisor) *logBook {
 	b := &logBook{
 		s: s, dir: LogDir(s.set.StateDir), commits: make(chan commit, 64),
-		writers: map[int]*logs.Follower{}, done: make(chan struct{}),
+		writers: map[int]*logs.Follower{}, stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	go b.record()
 	return b
@@ -41,14 +42,18 @@ func LogDir(stateDir string) string { return filepath.Join(stateDir, "logs") }
 // record writes positions; those that came while it wrote go in together.
 func (b *logBook) record() {
 	defer close(b.done)
-	for first := range b.commits {
-		batch := []commit{first}
+	for {
+		var batch []commit
+		select {
+		case c := <-b.commits:
+			batch = append(batch, c)
+		case <-b.stop:
+			return
+		}
 		for more := true; more; {
 			select {
-			case c, ok := <-b.commits:
-				if more = ok; ok {
-					batch = append(batch, c)
-				}
+			case c := <-b.commits:
+				batch = append(batch, c)
 			default:
 				more = false
 			}
@@ -97,8 +102,17 @@ func (b *logBook) commit(slot int, p logs.Position) error {
 		return err
 	}
 	c := commit{slot, data, make(chan error, 1)}
-	b.commits <- c
-	return <-c.result
+	select {
+	case b.commits <- c:
+	case <-b.done:
+		return errEnding
+	}
+	select {
+	case err := <-c.result:
+		return err
+	case <-b.done:
+		return errEnding
+	}
 }
 
 func (b *logBook) trouble(name string, err error) {
@@ -117,13 +131,18 @@ func (b *logBook) hide(slot int, secrets []string) {
 // note adds a line of the pool's own to a slot's log.
 func (b *logBook) note(slot int, text string) { b.of(slot).Note(text) }
 
-// close ends the recording. No log writer runs any more.
+// close ends the recording. What a log writer has not committed by then is read
+// again at the next start.
 func (b *logBook) close() {
+	close(b.stop)
+	<-b.done
+}
+
+// closeFiles gives up the logs' files. No log writer runs any more.
+func (b *logBook) closeFiles() {
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	for _, w := range b.writers {
 		w.Close()
 	}
-	b.mu.Unlock()
-	close(b.commits)
-	<-b.done
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/outpostpool/pool/pool/plan"
@@ -95,12 +96,18 @@ func (s *Supervisor) logEvent(e state.Event) {
 		attrs = append(attrs, slog.String("was", e.Was), slog.String("now", e.Now))
 	}
 	for _, key := range slices.Sorted(maps.Keys(e.Fields)) {
+		if strings.Contains(e.Fields[key], "\n") {
+			continue // the tail of a log, which has a file of its own
+		}
 		attrs = append(attrs, slog.String(key, e.Fields[key]))
 	}
 	s.set.Logger.LogAttrs(s.ctx, slog.LevelInfo, e.Reason, attrs...)
 }
 
 // noteOf writes an event about one slot.
-func (s *Supervisor) noteOf(num int, kind, reason string) {
-	_ = s.write(state.Change{Events: []state.Event{{At: time.Now(), Worker: s.name(num), Kind: kind, Reason: reason}}})
+func (s *Supervisor) noteOf(num int, kind, reason string) { s.noteWith(num, kind, reason, nil) }
+
+func (s *Supervisor) noteWith(num int, kind, reason string, fields map[string]string) {
+	// What cannot be recorded is in the supervisor's log all the same.
+	_ = s.write(state.Change{Events: []state.Event{{At: time.Now(), Worker: s.name(num), Kind: kind, Reason: reason, Fields: fields}}})
 }

@@ -96,8 +96,17 @@ func (s *Supervisor) ask(ctx context.Context, f func()) error {
 	case <-s.ctx.Done():
 		return errEnding
 	}
-	<-done
-	return nil
+	select {
+	case <-done:
+		return nil
+	case <-s.ctx.Done():
+	}
+	select {
+	case <-done: // it was the last thing done, as the end itself is
+		return nil
+	default:
+		return errEnding
+	}
 }
 
 var errEnding = control.Fail(control.CodeUnavailable, "the supervisor is ending", "`pool up` starts it again")
@@ -108,6 +117,7 @@ const (
 	keySizeRule = "size_rule"
 	keyDown     = "down" // when it was taken down on purpose
 	keyEpoch    = "epoch"
+	keyName     = "name" // of the pool whose records these are
 )
 
 // Open readies a supervisor on its records: identity, epoch, slots. The caller
@@ -155,6 +165,9 @@ func (s *Supervisor) load() error {
 	settings, err := s.store.Settings()
 	if err != nil {
 		return err
+	}
+	if owner := settings[keyName]; owner != "" && owner != s.set.Name {
+		return fmt.Errorf("%s holds the records of pool %s, not of %s; give each pool a [pool] state_dir of its own", s.set.StateDir, owner, s.set.Name)
 	}
 	s.desired, s.sizeRule = s.set.Workers, control.SizeRule{Source: "config"}
 	if n, err := strconv.Atoi(settings[keyDesired]); err == nil && settings[keySizeRule] != "" {
@@ -220,7 +233,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 		if s.finished() {
 			return nil
 		}
-		timer := time.NewTimer(s.timers.untilNext(time.Now()))
+		timer := time.NewTimer(s.untilNext(time.Now()))
 		select {
 		case <-ctx.Done():
 			timer.Stop()
@@ -232,6 +245,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 		}
 		timer.Stop()
 		s.runTimers()
+		s.expireSize(time.Now())
 		s.changed.send()
 	}
 }
@@ -260,15 +274,37 @@ func (s *Supervisor) close() {
 	s.changed.close()
 	ended := make(chan struct{})
 	go func() { s.runners.Wait(); close(ended) }()
+	patience := time.NewTimer(leavePatience)
+	defer patience.Stop()
 	for {
 		select {
 		case <-s.inbox: // a runner's last word: its action is done again next time
 		case <-ended:
+			s.logs.closeFiles()
+			s.logs.close()
+			s.store.Close()
+			return
+		case <-patience.C:
+			s.set.Logger.Warn("left while a call to the provider did not come back; it is taken up again at the next start", "left", s.underWay())
 			s.logs.close()
 			s.store.Close()
 			return
 		}
 	}
+}
+
+// leavePatience bounds how long the end waits for calls that do not heed their
+// cancellation.
+const leavePatience = 10 * time.Second
+
+// underWay names what the slots are doing, for people.
+func (s *Supervisor) underWay() (doing []string) {
+	for _, p := range s.copies() {
+		if p.Doing != nil {
+			doing = append(doing, fmt.Sprintf("%s of %s", p.Doing.Kind, s.name(p.Num)))
+		}
+	}
+	return doing
 }
 
 // resumeAll carries out unfinished intents again and looks at every sandbox.

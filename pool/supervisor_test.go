@@ -258,6 +258,29 @@ func TestAWorkerThatDiesAtOnceIsRetriedSlowly(t *testing.T) {
 	})
 }
 
+// Before a failed sandbox is removed its last lines go into the event.
+func TestAReplacedSandboxLeavesAnEpitaph(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.change = func(s *Settings) { s.Workers = 1 }
+		w.start()
+		for w.pool().Workers == nil || w.worker(0).Generation < 2 {
+			w.idle(1)
+			w.provider.kill(0, 3)
+			time.Sleep(time.Minute)
+		}
+		var got []control.Event
+		_ = w.super.Events(context.Background(), control.EventQuery{}, func(e control.Event) error {
+			if e.Kind == "failed-sandbox" {
+				got = append(got, e)
+			}
+			return nil
+		})
+		if len(got) != 1 || got[0].Fields["sandbox"] != "web-abcdefgh-0-g1" || !strings.Contains(got[0].Fields["log"], "worker started") || !strings.HasPrefix(got[0].Fields["exit"], "exit code 3") {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
 func hasMark(w control.Worker, name string) bool {
 	for _, m := range w.Marks {
 		if m.Name == name {
@@ -381,6 +404,46 @@ func TestTheSameSizeAgainIsNoNewCommand(t *testing.T) {
 		if _, err := w.super.Scale(context.Background(), control.ScaleRequest{Workers: -1}); err == nil {
 			t.Error("-1 is accepted as a size")
 		}
+	})
+}
+
+func TestAScaleForAWhileEnds(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.start()
+		w.idle(2)
+		if _, err := w.super.Scale(context.Background(), control.ScaleRequest{Workers: 3, For: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+		w.idle(3)
+		w.crash()
+		w.start() // it is remembered over a restart
+		w.idle(3)
+		time.Sleep(time.Hour)
+		w.idle(2)
+		if rule := w.pool().SizeRule; rule.Source != "config" {
+			t.Errorf("ruled by %+v", rule)
+		}
+	})
+}
+
+// reports.md: a second Ctrl-C leaves at once, also while a call hangs.
+func TestLeavingDoesNotWaitForAHungCall(t *testing.T) {
+	inWorld(t, func(w *world) {
+		never := make(chan struct{})
+		w.provider.setGate(func(_ context.Context, op, name string) error {
+			if op == "create" && strings.Contains(name, "-0-") {
+				<-never // heeds no cancellation
+			}
+			return nil
+		})
+		w.start()
+		time.Sleep(20 * time.Second)
+		began := time.Now()
+		w.crash()
+		if took := time.Since(began); took > leavePatience+time.Second {
+			t.Errorf("left after %s", took)
+		}
+		close(never)
 	})
 }
 

@@ -33,11 +33,16 @@ func (h *timerHeap) Pop() any {
 // idleWake bounds how long the loop sleeps when no timer is set.
 const idleWake = time.Hour
 
-func (h timerHeap) untilNext(now time.Time) time.Duration {
-	if len(h) == 0 {
-		return idleWake
+// untilNext is how long the loop may sleep when nothing comes in.
+func (s *Supervisor) untilNext(now time.Time) time.Duration {
+	wait := idleWake
+	if len(s.timers) > 0 {
+		wait = min(wait, s.timers[0].wake.Sub(now))
 	}
-	return max(0, min(idleWake, h[0].wake.Sub(now)))
+	if until := s.sizeRule.Until; !until.IsZero() {
+		wait = min(wait, until.Sub(now))
+	}
+	return max(0, wait)
 }
 
 func (h *timerHeap) remove(sl *slot) {

@@ -205,7 +205,7 @@ func (e Finished) created(s *Slot, now time.Time) {
 
 // callFailed waits, or holds the slot, by the class of a provider's error.
 func (e Finished) callFailed(s *Slot, now time.Time) {
-	s.retryCall(e.RetryAfter, now)
+	s.retryCall(e.RetryAfter, e.Roll, now)
 	switch e.Class {
 	case providers.Unauthorized:
 		s.hold(CauseProvider, e.Detail, now)
@@ -233,7 +233,7 @@ func (e Finished) looked(s *Slot, p Policy, now time.Time) {
 		SandboxLost{Reason: "the sandbox is gone", Roll: e.Roll, Crowd: e.Crowd}.fold(s, p, now)
 	case !e.OK:
 		s.Unreachable = e.Detail
-		s.retryCall(e.RetryAfter, now)
+		s.retryCall(e.RetryAfter, e.Roll, now)
 	default:
 		s.Found = true
 		e.foundWorker(s, p, now)
@@ -274,7 +274,7 @@ func (e Finished) prepared(s *Slot, p Policy, now time.Time) {
 		s.Prepared = true
 		s.enter(Starting, "prepared", now)
 	case e.GitAuth:
-		s.retryCall(0, now)
+		s.retryCall(0, e.Roll, now)
 		s.hold(CauseGit, e.Detail, now)
 	case e.Class == providers.NotFound:
 		s.Found = false // the sandbox may be gone: look
@@ -312,7 +312,7 @@ func (e Finished) stopped(s *Slot, now time.Time) {
 		s.enter(Draining, "claimed "+e.Session+" as it was about to stop", now)
 	default:
 		s.Found = false
-		s.retryCall(e.RetryAfter, now)
+		s.retryCall(e.RetryAfter, e.Roll, now)
 		s.Reason = e.Detail
 	}
 }
@@ -327,7 +327,7 @@ func (e Finished) released(s *Slot, now time.Time) {
 		s.CallFailures, s.Retry = 0, time.Time{}
 		return
 	}
-	s.retryCall(e.RetryAfter, now)
+	s.retryCall(e.RetryAfter, e.Roll, now)
 }
 
 func (e Finished) removed(s *Slot, now time.Time) {

@@ -58,9 +58,11 @@ func (s *Slot) forget(p Policy, now time.Time) {
 }
 
 // retryCall sets when a provider call that failed is tried again: 1 s doubling
-// to a minute, or when the provider said.
-func (s *Slot) retryCall(after time.Duration, now time.Time) {
+// to a minute, ± 25 % so that slots do not call in step, or when the provider
+// said.
+func (s *Slot) retryCall(after time.Duration, roll float64, now time.Time) {
 	wait := min(time.Minute, time.Second<<min(s.CallFailures, 6))
+	wait = time.Duration(float64(wait) * (0.75 + roll/2))
 	s.CallFailures++
 	s.Retry = now.Add(max(wait, after))
 }
