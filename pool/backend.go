@@ -176,8 +176,8 @@ func (s *Supervisor) Restart(ctx context.Context, worker string, a control.Worke
 		if a.Force {
 			return "", control.Fail(control.CodeInvalid, "--force abandons the identity of a slot that stays unreachable", "this provider's slots are on this machine and always answer; use --now")
 		}
-		if sl.Goal.Kind == plan.Retire || sl.Goal.Kind == plan.Rest {
-			return "", control.Fail(control.CodeConflict, fmt.Sprintf("%s is leaving: %s", s.name(sl.Num), sl.Goal.Why), "`pool undrain` or `pool scale` brings it back")
+		if leaving := s.leaving(sl); leaving != nil {
+			return "", leaving
 		}
 		s.settle(sl, plan.Asked{Goal: s.goal(plan.Restart, a.Now, "restart asked for")})
 		return s.promise(sl, "restarts"), nil
@@ -187,10 +187,11 @@ func (s *Supervisor) Restart(ctx context.Context, worker string, a control.Worke
 // Drain stops a worker once its session has ended and keeps the slot empty.
 func (s *Supervisor) Drain(ctx context.Context, worker string, a control.WorkerAction) (control.Done, error) {
 	return s.change(ctx, worker, func(sl *slot) (string, error) {
-		if sl.Goal.Kind == plan.Retire {
-			return "", control.Fail(control.CodeConflict, fmt.Sprintf("%s is leaving: %s", s.name(sl.Num), sl.Goal.Why), "")
+		kind, why := plan.Rest, "drained by hand; `pool undrain` brings it back"
+		if sl.Goal.Kind == plan.Retire { // leaves the pool all the same, perhaps now
+			kind, why = plan.Retire, sl.Goal.Why
 		}
-		s.settle(sl, plan.Asked{Goal: s.goal(plan.Rest, a.Now, "drained by hand; `pool undrain` brings it back")})
+		s.settle(sl, plan.Asked{Goal: s.goal(kind, a.Now, why)})
 		return s.promise(sl, "drains"), nil
 	})
 }
@@ -199,11 +200,25 @@ func (s *Supervisor) Drain(ctx context.Context, worker string, a control.WorkerA
 func (s *Supervisor) Undrain(ctx context.Context, worker string) (control.Done, error) {
 	return s.change(ctx, worker, func(sl *slot) (string, error) {
 		if sl.Goal.Kind != plan.Rest {
-			return "", control.Fail(control.CodeConflict, fmt.Sprintf("%s is not drained (%s)", s.name(sl.Num), sl.State), "")
+			if leaving := s.leaving(sl); leaving != nil {
+				return "", leaving
+			}
+			return "", control.Fail(control.CodeConflict, fmt.Sprintf("it is not drained but %s", sl.State), "")
 		}
 		s.settle(sl, plan.Asked{Goal: plan.Goal{Kind: plan.Serve, Why: "undrained"}})
 		return s.name(sl.Num) + " serves again", nil
 	})
+}
+
+// leaving refuses what makes no sense for a slot on its way out.
+func (s *Supervisor) leaving(sl *slot) error {
+	switch sl.Goal.Kind {
+	case plan.Retire:
+		return control.Fail(control.CodeConflict, "it leaves: "+sl.Goal.Why, fmt.Sprintf("`pool scale %d` keeps it", len(s.slots)))
+	case plan.Rest:
+		return control.Fail(control.CodeConflict, "it is drained", "`pool undrain` brings it back")
+	}
+	return nil
 }
 
 func (s *Supervisor) goal(kind plan.GoalKind, now bool, why string) plan.Goal {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/outpostpool/pool/pool/plan"
@@ -19,6 +20,10 @@ type fleet struct {
 	interval time.Duration
 	tell     func(message)
 	wake     chan struct{}
+	// hurried is set while a worker is to stop after its session: a worker
+	// claims again within seconds, so the end of the session must be seen
+	// before that.
+	hurried atomic.Bool
 
 	mu      sync.Mutex
 	served  outpost.Outpost // without an id until Devin Cloud has told it
@@ -41,6 +46,8 @@ const (
 	rejectedPause = 20 * time.Second
 	// longestPause bounds the pause while Devin Cloud does not answer.
 	longestPause = 30 * time.Second
+	// hurriedPause is between polls while a drain waits for a session.
+	hurriedPause = 500 * time.Millisecond
 	// shortestPause keeps hurried polls apart.
 	shortestPause = 250 * time.Millisecond
 )
@@ -75,6 +82,9 @@ func (f *fleet) run(ctx context.Context) {
 		switch {
 		case err == nil:
 			failures = 0
+			if f.hurried.Load() {
+				pause = min(pause, hurriedPause)
+			}
 		case outpost.IsRejected(err):
 			pause = rejectedPause
 		default:
@@ -86,6 +96,13 @@ func (f *fleet) run(ctx context.Context) {
 		if !f.sleep(ctx, pause, outpost.IsRejected(err)) {
 			return
 		}
+	}
+}
+
+// hurry has the polls come closer together, or not.
+func (f *fleet) hurry(on bool) {
+	if was := f.hurried.Swap(on); on && !was {
+		f.kick()
 	}
 }
 

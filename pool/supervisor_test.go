@@ -29,7 +29,7 @@ func TestAPoolGrowsServesAndGoesDown(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.within(time.Minute, "web-0 gone, web-1 waited for", func() bool { return len(w.provider.alive()) == 1 })
-		if got := w.pool().Detail; !strings.Contains(got, "waits for web-1 serves "+session) {
+		if got := w.pool().Detail; !strings.Contains(got, "waits for web-1, which serves "+session) {
 			t.Errorf("going down says %q", got)
 		}
 		if err := w.double.Terminate(session); err != nil {
@@ -230,6 +230,24 @@ func requests(s *outposttest.Server) (n int) {
 }
 
 // Promise 6: no storm, whatever happens.
+func TestTheEndOfADrainedSessionIsSeenQuickly(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.start()
+		w.idle(2)
+		session := w.claim(0)
+		w.within(10*time.Second, "busy", func() bool { return w.worker(0).Session != nil })
+		if _, err := w.super.Drain(context.Background(), "0", control.WorkerAction{}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Minute)
+		if err := w.double.Terminate(session); err != nil {
+			t.Fatal(err)
+		}
+		w.within(1500*time.Millisecond, "its worker stands still", func() bool { return w.provider.stopped(0) })
+		w.within(10*time.Second, "gone", func() bool { return w.worker(0).State == "absent" })
+	})
+}
+
 func TestAWorkerThatDiesAtOnceIsRetriedSlowly(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.change = func(s *Settings) { s.Workers = 1 }

@@ -49,7 +49,7 @@ func count(v *control.Pool, p plan.Slot, w control.Worker) {
 	if p.Provisioning() || p.State == plan.Starting && p.Alive {
 		v.Provisioning++
 	}
-	if p.State == plan.Backoff || w.Health == control.Broken {
+	if p.State == plan.Backoff || p.State == plan.Absent && p.Owed || w.Health == control.Broken {
 		v.Broken++
 	}
 }
@@ -59,14 +59,14 @@ func (s *Supervisor) viewWorker(sl *slot, now time.Time) control.Worker {
 		Name: s.name(sl.Num), Slot: sl.Num, Acceptor: sl.Acceptor,
 		State: string(sl.State), Reason: sl.Reason, Since: sl.Since,
 		RestartsTotal: sl.Restarts, RestartsLately: sl.Failures,
-		Generation: sl.Generation, Sandbox: sl.Sandbox, PID: sl.PID,
+		Goal: string(sl.Goal.Kind), Generation: sl.Generation, Sandbox: sl.Sandbox, PID: sl.PID,
 		Expires: sl.Expires, Workspace: sl.Workspace, Served: sl.Served,
 		CPU: -1, Memory: -1, Disk: -1,
 	}
 	if sl.Alive {
 		w.Started = sl.Started
 	}
-	if sl.State == plan.Backoff {
+	if sl.State == plan.Backoff || sl.State == plan.Absent && sl.NextStart.After(now) {
 		w.NextStart = sl.NextStart
 	}
 	if sl.Session != "" {
@@ -75,8 +75,8 @@ func (s *Supervisor) viewWorker(sl *slot, now time.Time) control.Worker {
 	if e := sl.LastExit; e != nil {
 		w.LastExit = &control.Exit{Code: e.Code, Signal: e.Signal, OOM: e.OOM, Known: e.Known, At: e.At, Reason: e.Reason}
 	}
-	if sl.State == plan.Draining && !sl.Goal.Until.IsZero() {
-		w.Waits = fmt.Sprintf("until %s at the latest", sl.Goal.Until.Format(time.RFC3339))
+	if sl.State == plan.Draining && sl.Session != "" && !sl.Goal.Until.IsZero() {
+		w.Waits = fmt.Sprintf("%s, until %s at the latest", sl.Session, sl.Goal.Until.Local().Format(time.DateTime))
 	}
 	w.Marks = s.marks(sl, now)
 	w.Health = health(sl, w.Marks)
@@ -94,9 +94,6 @@ func (s *Supervisor) marks(sl *slot, now time.Time) []control.Mark {
 	}
 	if sl.deaf != "" {
 		marks = append(marks, control.Mark{Name: "deaf", Reason: sl.deaf})
-	}
-	if sl.Alive && s.api.State == "stale" {
-		marks = append(marks, control.Mark{Name: "stale", Reason: "Devin Cloud has not answered since " + s.api.StaleSince.Format(time.TimeOnly)})
 	}
 	return marks
 }
@@ -153,6 +150,9 @@ func (s *Supervisor) sentence(v control.Pool) (control.PoolState, string) {
 	if v.Broken > 0 {
 		parts = append(parts, plural(v.Broken, "is in trouble", "are in trouble"))
 	}
+	if n := s.resting(); n > 0 {
+		parts = append(parts, plural(n, "is drained by hand", "are drained by hand"))
+	}
 	if s.api.State == "stale" {
 		parts = append(parts, "Devin Cloud does not answer since "+s.api.StaleSince.Format(time.TimeOnly))
 	}
@@ -167,6 +167,16 @@ func (s *Supervisor) sentence(v control.Pool) (control.PoolState, string) {
 	}
 }
 
+// resting counts the slots that a person has drained.
+func (s *Supervisor) resting() (n int) {
+	for _, sl := range s.slots {
+		if sl.Goal.Kind == plan.Rest {
+			n++
+		}
+	}
+	return n
+}
+
 func (s *Supervisor) endingSentence(v control.Pool) string {
 	var waits []string
 	left := 0
@@ -175,7 +185,7 @@ func (s *Supervisor) endingSentence(v control.Pool) string {
 			left++
 		}
 		if w.Session != nil && w.State == string(plan.Draining) {
-			waits = append(waits, fmt.Sprintf("%s serves %s (%s)", w.Name, w.Session.ID, w.Waits))
+			waits = append(waits, fmt.Sprintf("%s, which serves %s", w.Name, w.Waits))
 		}
 	}
 	if len(waits) > 0 {

@@ -290,6 +290,18 @@ func (p *fakeProvider) vanish(slot int) {
 	}
 }
 
+// stopped reports whether a slot's worker stands still.
+func (p *fakeProvider) stopped(slot int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.sandboxes {
+		if s.spec.Labels.Slot == slot && s.proc != nil && s.proc.stopped {
+			return true
+		}
+	}
+	return false
+}
+
 func (p *fakeProvider) launches() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -67,7 +67,7 @@ func awaitStart(c *cli.Context, client *control.Client, ended <-chan error, said
 		case err == nil && p.State == control.PoolHeld:
 			return failWith(exitFailure, "the supervisor runs, but %s", p.Detail)
 		case err != nil && !errors.Is(err, control.ErrNotRunning) && ctx.Err() == nil:
-			return err
+			return childLost(ended, said, err)
 		}
 		select {
 		case err := <-ended:
@@ -83,12 +83,27 @@ func awaitStart(c *cli.Context, client *control.Client, ended <-chan error, said
 	}
 }
 
+// lastWordsPatience is how long a supervisor that broke off an answer has to
+// end.
+const lastWordsPatience = 2 * time.Second
+
+// childLost is what becomes of a start whose supervisor does not answer as it
+// should: if it ends, its own words say why.
+func childLost(ended <-chan error, said string, lost error) error {
+	select {
+	case err := <-ended:
+		return childFailed(err, said)
+	case <-time.After(lastWordsPatience):
+		return lost
+	}
+}
+
 // troubles names the workers that did not start, with their reasons.
 func troubles(p control.Pool) string {
 	var lines []string
 	for _, w := range p.Workers {
 		if w.Health == control.Broken || w.State == "backoff" {
-			lines = append(lines, fmt.Sprintf("  %s is %s: %s", w.Name, w.State, w.Reason))
+			lines = append(lines, fmt.Sprintf("  %s (%s): %s", w.Name, w.State, w.Reason))
 		}
 	}
 	return strings.Join(lines, "\n") + "\n`pool logs` shows their last lines"

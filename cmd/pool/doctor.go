@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -53,6 +54,7 @@ func doctor(c *cli.Context) error {
 	for _, note := range s.resolved.Notes {
 		p.findings = append(p.findings, providers.Finding{Name: "note", Status: providers.Warn, Detail: note})
 	}
+	defer removeIfNew(choice.StateDir)()
 	if err := s.openProvider(c.Context); err != nil {
 		p.findings = append(p.findings, providers.Finding{Name: "provider", Status: providers.Fail, Detail: err.Error()})
 	} else {
@@ -62,6 +64,20 @@ func doctor(c *cli.Context) error {
 	p.checkSize(s.config.Pool.Workers)
 	p.findings = append(p.findings, supervisorFinding(c, s))
 	return printFindings(c, p.findings)
+}
+
+// removeIfNew returns what removes the folders that a look made: a doctor
+// leaves nothing behind.
+func removeIfNew(stateDir string) func() {
+	if _, err := os.Lstat(stateDir); err == nil {
+		return func() {}
+	}
+	return func() {
+		// Only empty folders go; any other is not the doctor's.
+		for _, dir := range []string{"sandboxes/workspaces", "sandboxes", ""} {
+			_ = os.Remove(filepath.Join(stateDir, dir))
+		}
+	}
 }
 
 func configFinding(s *setup) providers.Finding {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/signal"
 
 	"github.com/urfave/cli/v2"
 
@@ -21,7 +22,11 @@ func main() {
 	}
 	configs.Version = version
 	app := newApp()
-	err := app.Run(reorder(os.Args, app))
+	// A command that waits says what goes on without it; a second Ctrl-C ends
+	// one that cannot even do that.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	context.AfterFunc(ctx, stop)
+	err := app.RunContext(ctx, reorder(os.Args, app))
 	os.Exit(finish(err, app.ErrWriter))
 }
 

@@ -80,7 +80,11 @@ func finish(err error, stderr io.Writer) int {
 	if err == nil || code == exitOK || code == exitInterrupted || err.Error() == "" {
 		return code
 	}
-	fmt.Fprintf(stderr, "pool: %s\n", logs.Clean(err.Error(), false))
+	lines := strings.Split(err.Error(), "\n")
+	for i, line := range lines {
+		lines[i] = logs.Clean(line, false)
+	}
+	fmt.Fprintf(stderr, "pool: %s\n", strings.Join(lines, "\n"))
 	return code
 }
 

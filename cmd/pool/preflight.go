@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -52,6 +53,10 @@ func (p *preflight) checkAPI(ctx context.Context, s *setup, patience time.Durati
 		defer p.checkPlatform(found)
 	case outpost.IsRejected(err), outpost.IsNotFound(err):
 		f.Status, f.Detail = providers.Fail, err.Error()
+		if api := (*outpost.APIError)(nil); errors.As(err, &api) && api.Status == http.StatusNotFound && api.Hint == "" {
+			f.Detail += " (404)" // of the API itself, which an account flag gates (facts outposts.md 2.1)
+			f.Hint = fmt.Sprintf("is %s, from %s, the API's address, and are Outposts enabled for this account?", s.resolved.APIURL, s.resolved.APIURLSource)
+		}
 	default:
 		f.Status, f.Detail = providers.Warn, fmt.Sprintf("%s does not answer (%v); the pool starts and shows sessions once it does", s.resolved.APIURL, err)
 		if errors.Is(err, context.DeadlineExceeded) {

@@ -111,15 +111,22 @@ func (s *setup) openProvider(ctx context.Context) error {
 		Binds:     s.binds(),
 		Isolation: s.config.Provider.Local.Isolation, Path: s.path,
 	}
-	if s.choice.ConfigFile != "" {
-		options.Hide = append(options.Hide, s.choice.ConfigFile)
-	}
+	options.Hide = append(options.Hide, s.secretFiles()...)
 	provider, err := providers.Open(ctx, s.config.Provider.Kind, options)
 	if err != nil {
 		return err
 	}
 	s.local, _ = providers.As[*local.Provider](provider)
 	return nil
+}
+
+// secretFiles are the files that no session behind walls may see.
+func (s *setup) secretFiles() []string {
+	files := []string{s.choice.ConfigFile, s.resolved.Token.File, s.resolved.Token.EnvFile, s.config.Worker.GitTokenFile}
+	for _, secret := range s.config.Worker.SecretEnv {
+		files = append(files, secret.File)
+	}
+	return slices.DeleteFunc(files, func(file string) bool { return file == "" })
 }
 
 // workerPath is the PATH of workers: what the configuration names first, the

@@ -77,6 +77,8 @@ func whatToDo(w control.Worker) string {
 		return fmt.Sprintf("sessions wait and it takes none; look at: pool logs %s", name)
 	case marks["unsaved"]:
 		return "its workspace is newer than its last snapshot; pool events says why that failed"
+	case w.State == "draining" && w.Goal == "retire":
+		return fmt.Sprintf("keep it with a larger pool scale · end it now with: pool drain --now %s", name)
 	case w.State == "draining":
 		return fmt.Sprintf("take it back with: pool undrain %s · end it now with: pool drain --now %s", name, name)
 	}

@@ -37,49 +37,53 @@ type supervisorRun struct {
 
 // prepareUp checks everything, takes the lock and the socket and opens the
 // records. On an error nothing is left behind.
-func prepareUp(c *cli.Context, s *setup) (run *supervisorRun, err error) {
+func prepareUp(c *cli.Context, s *setup) (*supervisorRun, error) {
 	if err := makeStateDir(s.choice.StateDir); err != nil {
 		return nil, err
 	}
 	if err := local.Undump(); err != nil {
 		return nil, fmt.Errorf("hide the supervisor's memory from its user's other processes: %w", err)
 	}
-	run = &supervisorRun{}
-	defer func() {
-		if err != nil {
-			run.close()
-		}
-	}()
-	if run.lock, err = pool.TakeLock(s.choice.StateDir); err != nil {
+	run := &supervisorRun{}
+	if err := run.prepare(c, s); err != nil {
+		run.close()
 		return nil, err
 	}
+	return run, nil
+}
+
+func (r *supervisorRun) prepare(c *cli.Context, s *setup) (err error) {
+	if r.lock, err = pool.TakeLock(s.choice.StateDir); err != nil {
+		return err
+	}
 	if err := s.openProvider(c.Context); err != nil {
-		return nil, err
+		return err
 	}
 	checked, err := check(c.Context, s, c.Int("workers"))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	run.notes = append(append([]string{}, s.resolved.Notes...), checked.notes()...)
+	r.notes = append(append([]string{}, s.resolved.Notes...), checked.notes()...)
+	// Before anything is recorded: what lies at the socket's path may refuse us.
+	if r.listener, err = control.Listen(filepath.Join(s.choice.StateDir, control.SocketName)); err != nil {
+		return err
+	}
 	if err := chooseUID(c, s); err != nil {
-		return nil, err
+		return err
 	}
-	if run.logger, run.log, err = openLog(c.Context, s); err != nil {
-		return nil, err
+	if r.logger, r.log, err = openLog(c.Context, s); err != nil {
+		return err
 	}
-	settings := s.settings(checked.outpost, run.notes, run.logger)
+	settings := s.settings(checked.outpost, r.notes, r.logger)
 	if c.IsSet("workers") {
 		n := c.Int("workers")
 		settings.ScaleTo = &n
 	}
-	if run.super, err = pool.Open(settings); err != nil {
-		return nil, err
+	if r.super, err = pool.Open(settings); err != nil {
+		return err
 	}
-	if run.lastSeen, err = run.super.LastEvent(); err != nil {
-		return nil, err
-	}
-	run.listener, err = control.Listen(filepath.Join(s.choice.StateDir, control.SocketName))
-	return run, err
+	r.lastSeen, err = r.super.LastEvent()
+	return err
 }
 
 // check is up's preflight: whatever would keep every worker from starting is
@@ -103,8 +107,8 @@ func makeStateDir(dir string) error {
 			return failWith(exitFailure, "the state folder cannot be made: %w; name another in [pool] state_dir", err)
 		}
 	}
-	if err := os.Chmod(dir, 0o700); err != nil {
-		return failWith(exitFailure, "the state folder cannot be made private: %w", err)
+	if err := makePrivate(dir); err != nil {
+		return failWith(exitFailure, "the state folder cannot be made private: %w; name another in [pool] state_dir", err)
 	}
 	probe, err := os.CreateTemp(dir, ".writable-*")
 	if err == nil {
@@ -115,6 +119,15 @@ func makeStateDir(dir string) error {
 		return failWith(exitFailure, "the state folder %s cannot be written: %w; make room or name another in [pool] state_dir", dir, err)
 	}
 	return nil
+}
+
+// makePrivate changes a folder only where others have rights in it.
+func makePrivate(dir string) error {
+	info, err := os.Stat(dir)
+	if err != nil || info.Mode().Perm() == 0o700 {
+		return err
+	}
+	return os.Chmod(dir, 0o700)
 }
 
 // chooseUID makes the pool's uid the first time. Sandboxes of a pool of this
@@ -200,13 +213,15 @@ func (r *supervisorRun) close() {
 // prints events, and follows signals.
 func (r *supervisorRun) serve(c *cli.Context) error {
 	defer r.close()
-	// A reader or a terminal that goes away must not end the pool.
-	signal.Ignore(syscall.SIGPIPE, syscall.SIGHUP)
+	// A reader or a terminal that goes away must not end the pool. The signals
+	// are caught and dropped: ignored ones would be ignored by workers too.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE, syscall.SIGHUP)
 	printNotes(c, r.notes)
-	ctx, stop := context.WithCancel(c.Context)
-	defer stop()
+	// From here on Ctrl-C means down, which followSignals sees to.
+	ctx, stop := context.WithCancel(context.WithoutCancel(c.Context))
 	var beside sync.WaitGroup
 	defer beside.Wait()
+	defer stop()
 	serving, endServing := context.WithCancel(context.WithoutCancel(ctx))
 	defer endServing()
 	beside.Go(func() {
@@ -214,7 +229,9 @@ func (r *supervisorRun) serve(c *cli.Context) error {
 			r.logger.Error("the control socket failed; the pool goes on", "error", err)
 		}
 	})
-	beside.Go(func() { r.printEvents(ctx, c.App.Writer) })
+	if !inBackground() { // there nobody reads them, and the records have them
+		beside.Go(func() { r.printEvents(ctx, c.App.Writer) })
+	}
 	beside.Go(func() { r.followSignals(ctx, c) })
 	err := r.super.Run(ctx)
 	stop()

@@ -32,6 +32,8 @@ func upCommand() *cli.Command {
 // childEnv marks the process that `up -d` leaves in the background.
 const childEnv = "POOL_UP_CHILD"
 
+func inBackground() bool { return os.Getenv(childEnv) != "" }
+
 func up(c *cli.Context) error {
 	if c.NArg() > 0 {
 		return usageError(c, "up takes no argument (%q); the size is --workers N", c.Args().First())
@@ -51,10 +53,12 @@ func up(c *cli.Context) error {
 	if running, err := runs(c.Context, client); err != nil {
 		return err
 	} else if running {
+		if err := isPool(c.Context, client, choice.Pool, choice.StateDir); err != nil {
+			return err
+		}
 		return upRunning(c, client)
 	}
-	child := os.Getenv(childEnv) != ""
-	if c.Bool("detach") && !child {
+	if c.Bool("detach") && !inBackground() {
 		if when := downSince(choice.StateDir); when != "" && !c.IsSet("workers") && !c.Bool("force") {
 			say(c, "pool %s was taken down on purpose at %s, so nothing is started; --force or --workers N starts it", choice.Pool, when)
 			return nil
@@ -68,7 +72,7 @@ func up(c *cli.Context) error {
 	if err := s.resolve(c); err != nil {
 		return err
 	}
-	if c.Bool("detach") && !child {
+	if c.Bool("detach") && !inBackground() {
 		return detach(c, s, client)
 	}
 	return runUp(c, s)

@@ -47,6 +47,10 @@ func verify(c *cli.Context, client *control.Client) error {
 	say(c, "waiting up to %s for it to arrive in one of %d workspaces (Ctrl-C ends)", c.Duration("timeout"), len(p.Workers))
 	ctx, cancel := context.WithTimeout(c.Context, c.Duration("timeout"))
 	defer cancel()
+	over, err := endedSessions(ctx, client)
+	if err != nil {
+		return err
+	}
 	found, err := awaitProof(ctx, client, value)
 	if errors.Is(err, context.DeadlineExceeded) {
 		return failWith(exitTimeout, "no workspace has it after %s; does `pool status` show the session, and was it started on this outpost?", c.Duration("timeout"))
@@ -54,7 +58,7 @@ func verify(c *cli.Context, client *control.Client) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(c.App.Writer, "It works: %s has the file, written by %s\n", found.Name, sessionName(ctx, client, found))
+	_, err = fmt.Fprintf(c.App.Writer, "It works: %s has the file, written by %s\n", found.Name, writer(c.Context, client, found, over))
 	return err
 }
 
@@ -95,15 +99,40 @@ func hasProof(ctx context.Context, client *control.Client, worker, value string)
 	return err == nil && strings.Contains(out.String(), value)
 }
 
-// sessionName is the session that the worker serves or served last.
-func sessionName(ctx context.Context, client *control.Client, w control.Worker) string {
-	served, err := client.Sessions(ctx, 100)
-	if err == nil {
+// endedSessions are those that cannot write anything any more.
+func endedSessions(ctx context.Context, client *control.Client) (map[string]bool, error) {
+	served, err := client.Sessions(ctx, 0)
+	ended := map[string]bool{}
+	for _, s := range served {
+		if !s.To.IsZero() {
+			ended[s.ID+" "+s.Worker] = true
+		}
+	}
+	return ended, err
+}
+
+// newsPatience is how long a session may be unknown whose file is there: the
+// pool hears of a claim with its next poll of Devin Cloud.
+const newsPatience = 15 * time.Second
+
+// writer is the session of a worker that was not over when the wait began.
+func writer(ctx context.Context, client *control.Client, w control.Worker, over map[string]bool) string {
+	ctx, cancel := context.WithTimeout(ctx, newsPatience)
+	defer cancel()
+	for {
+		served, err := client.Sessions(ctx, 100)
 		for _, s := range served {
-			if s.Worker == w.Name {
+			if s.Worker == w.Name && !over[s.ID+" "+s.Worker] {
 				return clean(s.ID)
 			}
 		}
+		select {
+		case <-ctx.Done():
+			return "a session that the pool did not see"
+		case <-time.After(200 * time.Millisecond):
+		}
+		if err != nil {
+			return "a session that the pool did not see"
+		}
 	}
-	return "a session that has left already"
 }

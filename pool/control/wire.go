@@ -85,6 +85,7 @@ type Worker struct {
 	Acceptor string `json:"acceptor_id"`
 
 	State  string    `json:"state"` // a word of design §4
+	Goal   string    `json:"goal"`  // what is wanted of it: "serve", "restart", "replace", "rest" (drained), "retire" (scaled away)
 	Reason string    `json:"reason"`
 	Since  time.Time `json:"since"`
 	Marks  []Mark    `json:"marks,omitempty"`

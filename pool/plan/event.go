@@ -114,6 +114,7 @@ func (e SandboxLost) fold(s *Slot, p Policy, now time.Time) {
 	lived := s.Alive
 	if lived {
 		s.died(providers.Exit{At: now}, now)
+		s.LastExit.Reason = e.Reason + "; its worker " + s.LastExit.Reason
 	}
 	s.clearSandbox()
 	if s.Goal.leaves() || !lived {
@@ -285,7 +286,7 @@ func (e Finished) prepared(s *Slot, p Policy, now time.Time) {
 
 func (e Finished) launched(s *Slot, now time.Time) {
 	if e.OK {
-		s.Alive, s.PID, s.Started = true, e.Worker.PID, e.Worker.Started
+		s.Alive, s.PID, s.Started, s.Replacing = true, e.Worker.PID, e.Worker.Started, false
 		s.enter(Starting, "started; must live for the start window", now)
 		return
 	}

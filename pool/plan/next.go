@@ -38,7 +38,7 @@ func Next(s Slot, p Policy, now time.Time) (next Slot, do []Action) {
 // a removal is never broken off: both end by themselves within a deadline.
 func (s *Slot) overtaken() bool {
 	switch s.Doing.Kind {
-	case Create, Prepare, Look:
+	case Create, Prepare:
 		return s.Goal.leaves() && (s.Goal.Now || !s.Alive)
 	case StopIdle:
 		return s.Goal.Now || s.Goal.Kind == Serve
@@ -89,7 +89,10 @@ func (s *Slot) fromAbsent(p Policy, now time.Time) (*Action, bool) {
 		return nil, false
 	case Rest:
 		return nil, false
-	case Replace, Restart:
+	case Replace:
+		s.Replacing = true
+		s.Goal = Goal{Kind: Serve, Why: s.Goal.Why}
+	case Restart:
 		s.Goal = Goal{Kind: Serve, Why: s.Goal.Why}
 	}
 	if p.Facts.TokenRejected != "" {
@@ -192,7 +195,7 @@ func (s *Slot) fromDraining(p Policy, now time.Time) (*Action, bool) {
 		s.enter(Stopping, "the drain limit passed"+s.cost(now), now)
 		return nil, true
 	case s.Session != "":
-		s.Reason = fmt.Sprintf("%s; waits for %s to end", s.Goal.Why, s.Session)
+		s.Reason = s.Goal.Why
 		return nil, false
 	case p.Facts.NoAPI:
 		s.Reason = s.Goal.Why + "; whether a session runs is unknown without a token for the Fleet API: use --now"

@@ -435,7 +435,7 @@ func TestSuspendedIsBelievedAfterThreeReadings(t *testing.T) {
 
 func TestScaling(t *testing.T) {
 	slot := func(num int, state State, session string, age time.Duration) Slot {
-		return Slot{Num: num, State: state, Alive: state != Backoff, Session: session, SessionSince: t0.Add(-age), Goal: Goal{Kind: Serve}, Sandbox: "x"}
+		return Slot{Num: num, State: state, Alive: state != Backoff, Session: session, SessionSince: t0.Add(-age), Goal: Goal{Kind: Serve}, Sandbox: "x", Found: true}
 	}
 	retires := func(ds []Decision) (nums []int) {
 		for _, d := range ds {
@@ -455,6 +455,20 @@ func TestScaling(t *testing.T) {
 		slots := []Slot{slot(0, Idle, "", 0), slot(1, Backoff, "", 0)}
 		if diff := cmp.Diff([]int{1}, retires(Pool(slots, 1, policy(), t0))); diff != "" {
 			t.Fatal(diff)
+		}
+	})
+	t.Run("one that nobody has looked at yet may be busy", func(t *testing.T) {
+		unseen := slot(1, Idle, "", 0)
+		unseen.Found = false
+		if diff := cmp.Diff([]int{0}, retires(Pool([]Slot{slot(0, Idle, "", 0), unseen}, 1, policy(), t0))); diff != "" {
+			t.Fatal(diff)
+		}
+	})
+	t.Run("what goes gets no leave to start", func(t *testing.T) {
+		slots := []Slot{{Num: 0, State: Absent, Goal: Goal{Kind: Serve}}, {Num: 1, State: Absent, Goal: Goal{Kind: Serve}}}
+		ds := Pool(slots, 1, policy(), t0)
+		if len(ds) != 2 || ds[0].Num == ds[1].Num {
+			t.Fatalf("%+v", ds)
 		}
 	})
 	t.Run("scaled up again while one drains takes it back", func(t *testing.T) {

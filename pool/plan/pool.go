@@ -30,9 +30,17 @@ func Pool(slots []Slot, desired int, p Policy, now time.Time) []Decision {
 		do = append(do, grow(slots, leaving, missing)...)
 	} else if missing < 0 {
 		do = append(do, shrink(kept, -missing, desired, p, now)...)
+		kept = without(kept, do)
 	}
 	do = append(do, grant(kept, p)...)
 	return append(do, replace(kept, p)...)
+}
+
+// without returns the slots that nothing has been decided for yet.
+func without(slots []Slot, decided []Decision) []Slot {
+	return slices.DeleteFunc(slices.Clone(slots), func(s Slot) bool {
+		return slices.ContainsFunc(decided, func(d Decision) bool { return d.Num == s.Num })
+	})
 }
 
 // grow takes back slots that still drain before it makes new ones.
@@ -82,9 +90,11 @@ func shrink(kept []Slot, surplus, desired int, p Policy, now time.Time) []Decisi
 }
 
 // rank orders slots for scaling down: those without a worker first, then idle
-// ones, then busy ones.
+// ones, then busy ones. One that nobody has looked at yet may be busy.
 func (s Slot) rank() int {
 	switch {
+	case s.Sandbox != "" && !s.Found:
+		return 2
 	case !s.Alive:
 		return 0
 	case s.Session == "":
@@ -105,7 +115,7 @@ func boolInt(b bool) int {
 func (s Slot) Provisioning() bool {
 	switch s.State {
 	case Absent:
-		return s.Granted && s.Goal.Kind == Serve
+		return s.Granted && s.Goal.Kind == Serve && !s.Owed
 	case Creating, Preparing:
 		return true
 	case Starting:
@@ -137,17 +147,18 @@ func grant(kept []Slot, p Policy) []Decision {
 }
 
 // replace gives a new sandbox to slots whose worker failed replace_after times
-// in a row in the one they have, max_unavailable at a time.
+// in a row in the one they have, max_unavailable at a time. A slot counts until
+// its next worker has been launched.
 func replace(kept []Slot, p Policy) []Decision {
 	room := p.MaxUnavailable
 	for _, s := range kept {
-		if s.Goal.Kind == Replace {
+		if s.Goal.Kind == Replace || s.Replacing {
 			room--
 		}
 	}
 	var do []Decision
 	for _, s := range kept {
-		if room > 0 && s.State == Backoff && s.Goal.Kind == Serve && s.Sandbox != "" && s.FailuresHere >= p.ReplaceAfter {
+		if room > 0 && !s.Replacing && s.State == Backoff && s.Goal.Kind == Serve && s.Sandbox != "" && s.FailuresHere >= p.ReplaceAfter {
 			do = append(do, Decision{Num: s.Num, Event: Asked{Goal{
 				Kind: Replace, Why: fmt.Sprintf("%d failures in a row in this sandbox", s.FailuresHere),
 			}}})

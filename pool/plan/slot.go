@@ -76,6 +76,7 @@ type Slot struct {
 	Retry        time.Time   `json:"retry,omitzero"`      // not before: after a call that failed
 	Cause        Cause       `json:"cause,omitempty"`     // why it is held
 	Stuck        State       `json:"stuck,omitempty"`     // the state that Held interrupted
+	Replacing    bool        `json:"replacing,omitempty"` // its sandbox is being replaced after failures
 	Prepared     bool        `json:"prepared,omitempty"`  // this sandbox has been prepared
 	Dropped      bool        `json:"dropped,omitempty"`   // gone for good: forget the slot
 

@@ -37,6 +37,23 @@ func (l *life) work(ctx context.Context) error {
 		if served && (l.flags.once || l.flags.session != "") {
 			return nil
 		}
+		if err := l.between(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// between is the gap before the next look at the queue: the CLI first reads
+// how the session ended, seconds apart (facts outposts.md 1.7). One poll
+// interval stands for it.
+func (l *life) between(ctx context.Context) error {
+	timer := time.NewTimer(l.flags.poll)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
 	}
 }
 
