@@ -32,7 +32,7 @@ func (s *Supervisor) adopt(ctx context.Context) error {
 		s.adoptOne(info)
 	}
 	s.epoch++
-	return s.write(state.Change{Settings: map[string]string{keyEpoch: strconv.FormatInt(s.epoch, 10), keyDown: "", keyName: s.set.Name}})
+	return s.write(state.Change{Settings: map[string]string{keyEpoch: strconv.FormatInt(s.epoch, 10), keyDown: "", keyName: s.set.Name, keyConfig: s.set.ConfigFile}})
 }
 
 func (s *Supervisor) epochOf(ctx context.Context, id string) (int64, error) {

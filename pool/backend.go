@@ -78,13 +78,14 @@ func (s *Supervisor) Events(ctx context.Context, q control.EventQuery, emit func
 		}
 		worker = s.name(num)
 	}
+	if !s.readers.enter() {
+		return errEnding
+	}
+	defer s.readers.leave()
 	after, limit := q.After, q.Limit
 	for {
-		news := s.changed.wait()
+		news, ending := s.changed.wait(), s.ctx.Err() != nil
 		events, err := s.store.Events(worker, after, limit)
-		if s.ctx.Err() != nil {
-			return errEnding
-		}
 		if err != nil {
 			return err
 		}
@@ -94,15 +95,17 @@ func (s *Supervisor) Events(ctx context.Context, q control.EventQuery, emit func
 			}
 			after = e.ID
 		}
-		if !q.Follow {
+		switch {
+		case !q.Follow:
 			return nil
+		case ending: // that was the last of them
+			return errEnding
 		}
 		limit = 0
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-s.ctx.Done():
-			return errEnding
 		case <-news:
 		}
 	}

@@ -3,7 +3,10 @@ package pool
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"strconv"
 	"time"
 
@@ -19,6 +22,7 @@ const (
 	keyDown     = "down" // when it was taken down on purpose
 	keyEpoch    = "epoch"
 	keyName     = "name" // of the pool whose records these are
+	keyConfig   = "config_file"
 )
 
 // Open readies a supervisor on its records: identity, epoch, slots. The caller
@@ -43,8 +47,11 @@ func Open(set Settings) (*Supervisor, error) {
 	s.usage = newSampler(set.Provider)
 	s.fleet = newFleet(set, s.tell)
 	s.token = control.Token{State: "unchecked", Source: set.TokenSource}
-	if set.Fleet == nil {
+	switch {
+	case set.Fleet == nil:
 		s.api.State, s.facts.NoAPI = "off", true
+	case set.FleetAway != "":
+		s.api = control.API{State: "stale", Detail: set.FleetAway, StaleSince: time.Now()}
 	}
 	// Made here and not in Run: the socket may be served before Run begins.
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -125,14 +132,23 @@ func (s *Supervisor) LastEvent() (int64, error) {
 	return events[0].ID, nil
 }
 
-// DownSince tells when the pool was taken down on purpose; empty when it was
-// not, or has been started since. No supervisor of the pool runs.
-func DownSince(stateDir string) (string, error) {
+// Memory is what the records say about the pool while no supervisor runs.
+type Memory struct {
+	Name       string // of the pool whose records these are
+	Down       string // when it was taken down on purpose; empty when it was not
+	ConfigFile string // that it was started with last; empty: none
+}
+
+// Recall reads a state folder's records; a zero Memory where there are none.
+func Recall(stateDir string) (Memory, error) {
+	if _, err := os.Stat(statePath(stateDir)); errors.Is(err, fs.ErrNotExist) {
+		return Memory{}, nil
+	}
 	store, err := state.Open(statePath(stateDir))
 	if err != nil {
-		return "", err
+		return Memory{}, err
 	}
 	defer store.Close()
 	settings, err := store.Settings()
-	return settings[keyDown], err
+	return Memory{Name: settings[keyName], Down: settings[keyDown], ConfigFile: settings[keyConfig]}, err
 }

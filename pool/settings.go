@@ -41,6 +41,7 @@ type Settings struct {
 	Token        func(context.Context) (string, error)
 	TokenSource  string // in words
 	Fleet        *outpost.Client
+	FleetAway    string // why Devin Cloud did not answer before the start; empty when it did
 	PollInterval time.Duration
 	DeafAfter    time.Duration
 

@@ -28,6 +28,7 @@ type Supervisor struct {
 	flags flagProbe
 
 	inbox   chan message
+	readers readers
 	changed *broadcast      // tells watchers that there is something new to see
 	ctx     context.Context // ends when Run does
 	cancel  context.CancelFunc
@@ -119,6 +120,9 @@ func (s *Supervisor) Run(ctx context.Context) error {
 		return err
 	}
 	s.note("note", fmt.Sprintf("the supervisor started (pid %d, version %s)", pid(), s.set.Version), map[string]string{"epoch": strconv.FormatInt(s.epoch, 10)})
+	if s.set.FleetAway != "" {
+		s.note("api", s.set.FleetAway, nil)
+	}
 	s.background(s.fleet.run)
 	s.background(s.sweep)
 	s.resumeAll()
@@ -170,22 +174,25 @@ func (s *Supervisor) close() {
 	go func() { s.runners.Wait(); close(ended) }()
 	patience := time.NewTimer(leavePatience)
 	defer patience.Stop()
-	for {
+	for running := true; running; {
 		select {
 		case <-s.inbox: // a runner's last word: its action is done again next time
 		case <-ended:
 			s.logs.closeFiles()
-			s.logs.close()
-			s.store.Close()
-			return
+			running = false
 		case <-patience.C:
 			s.set.Logger.Warn("left while a call to the provider did not come back; it is taken up again at the next start", "left", s.underWay())
-			s.logs.close()
-			s.store.Close()
-			return
+			running = false
 		}
 	}
+	s.logs.close()
+	s.readers.close(readPatience)
+	s.store.Close()
 }
+
+// readPatience is how long the end waits for those who follow the events to
+// read the last ones.
+const readPatience = 2 * time.Second
 
 // leavePatience bounds how long the end waits for calls that do not heed their
 // cancellation.

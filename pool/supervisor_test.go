@@ -42,8 +42,8 @@ func TestAPoolGrowsServesAndGoesDown(t *testing.T) {
 		if left := w.provider.count(); left != 0 {
 			t.Errorf("%d sandboxes left behind", left)
 		}
-		if when, err := DownSince(w.dir); when == "" || err != nil {
-			t.Errorf("the records do not say that it was taken down: %q, %v", when, err)
+		if m, err := Recall(w.dir); m.Down == "" || err != nil {
+			t.Errorf("the records do not say that it was taken down: %+v, %v", m, err)
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -82,22 +83,40 @@ func askAboutBusy(c *cli.Context, client *control.Client, request *control.DownR
 // awaitEnd shows who is waited for until the supervisor is gone. Ctrl-C ends
 // the watching, not the end.
 func awaitEnd(c *cli.Context, client *control.Client, shown string) error {
+	pid := 0
 	for {
 		p, err := client.Pool(c.Context)
 		switch {
 		case errors.Is(err, control.ErrNotRunning), errors.Is(err, control.ErrLost):
+			awaitExit(pid)
 			say(c, "the supervisor has ended")
 			return nil
 		case errors.Is(err, context.Canceled):
 			say(c, "the pool goes on going down; `pool status` shows how far it is")
 			return err
-		case err == nil && p.Detail != shown:
-			shown = p.Detail
-			say(c, "%s", shown)
+		case err == nil:
+			pid = p.PID
+			if p.Detail != shown {
+				shown = p.Detail
+				say(c, "%s", shown)
+			}
 		}
 		select {
 		case <-c.Context.Done():
 		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// exitPatience is how long a supervisor that answers no more may take to end.
+const exitPatience = 10 * time.Second
+
+// awaitExit waits for the process too, so that what follows `pool down` in a
+// script finds nothing of it.
+func awaitExit(pid int) {
+	for end := time.Now().Add(exitPatience); pid > 0 && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if err := syscall.Kill(pid, 0); err != nil {
+			return
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 
 	"github.com/urfave/cli/v2"
@@ -23,6 +24,19 @@ func findPool(c *cli.Context) (poolRef, error) {
 
 // choosePool finds the pool; starting allows for one that does not exist yet.
 func choosePool(c *cli.Context, starting bool) (configs.Choice, error) {
+	return choose(chosen(c, "pool"), chosen(c, "config"), starting)
+}
+
+// rememberedChoice is the pool with the configuration it was last started with.
+func rememberedChoice(c *cli.Context, file string) (configs.Choice, error) {
+	choice, err := choose(chosen(c, "pool"), file, true)
+	if err != nil {
+		return choice, fmt.Errorf("the pool was last started with %s: %w", file, err)
+	}
+	return choice, nil
+}
+
+func choose(pool, config string, starting bool) (configs.Choice, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return configs.Choice{}, err
@@ -33,7 +47,7 @@ func choosePool(c *cli.Context, starting bool) (configs.Choice, error) {
 		return configs.Choice{}, err
 	}
 	choice, err := configs.Find(configs.FindInputs{
-		Pool: chosen(c, "pool"), Config: chosen(c, "config"),
+		Pool: pool, Config: config,
 		Dir: dir, Env: env, Home: home, Starting: starting, List: configs.ListPools,
 	})
 	if err != nil {

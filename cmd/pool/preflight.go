@@ -21,6 +21,7 @@ import (
 // refuses on a Fail; doctor shows all of it.
 type preflight struct {
 	findings []providers.Finding
+	away     string          // why Devin Cloud does not answer; empty when it does
 	outpost  outpost.Outpost // by name or id alone while Devin Cloud is away
 }
 
@@ -63,6 +64,7 @@ func (p *preflight) checkAPI(ctx context.Context, s *setup, patience time.Durati
 			f.Detail = fmt.Sprintf("%s does not answer within %s; the pool starts and shows sessions once it does", s.resolved.APIURL, patience)
 		}
 		f.Hint = "check the network and [network] proxy"
+		p.away = f.Detail
 	}
 	p.findings = append(p.findings, f)
 }
@@ -175,11 +177,12 @@ func (p *preflight) refused() error {
 	return failWith(exitFailure, "nothing was started: %s", strings.Join(failed, "\n"))
 }
 
-// notes are the warnings, for the pool's display.
+// notes are the warnings that stay true, for the pool's display. Whether Devin
+// Cloud answers changes, and is shown by itself.
 func (p *preflight) notes() []string {
 	var notes []string
 	for _, f := range p.findings {
-		if f.Status == providers.Warn {
+		if f.Status == providers.Warn && f.Name != "outpost" {
 			notes = append(notes, f.Name+": "+withHint(f))
 		}
 	}

@@ -33,6 +33,7 @@ type supervisorRun struct {
 	logger   *slog.Logger
 	lastSeen int64 // id of the newest event of an earlier run
 	notes    []string
+	away     string // why Devin Cloud did not answer before the start
 }
 
 // prepareUp checks everything, takes the lock and the socket and opens the
@@ -75,6 +76,7 @@ func (r *supervisorRun) prepare(c *cli.Context, s *setup) (err error) {
 		return err
 	}
 	settings := s.settings(checked.outpost, r.notes, r.logger)
+	settings.FleetAway, r.away = checked.away, checked.away
 	if c.IsSet("workers") {
 		n := c.Int("workers")
 		settings.ScaleTo = &n
@@ -217,6 +219,9 @@ func (r *supervisorRun) serve(c *cli.Context) error {
 	// are caught and dropped: ignored ones would be ignored by workers too.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE, syscall.SIGHUP)
 	printNotes(c, r.notes)
+	if r.away != "" {
+		printNotes(c, []string{r.away})
+	}
 	// From here on Ctrl-C means down, which followSignals sees to.
 	ctx, stop := context.WithCancel(context.WithoutCancel(c.Context))
 	var beside sync.WaitGroup

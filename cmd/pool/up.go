@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,10 +59,16 @@ func up(c *cli.Context) error {
 		}
 		return upRunning(c, client)
 	}
-	if c.Bool("detach") && !inBackground() {
-		if when := downSince(choice.StateDir); when != "" && !c.IsSet("workers") && !c.Bool("force") {
-			say(c, "pool %s was taken down on purpose at %s, so nothing is started; --force or --workers N starts it", choice.Pool, when)
-			return nil
+	// What is wrong with the records shows at the start itself.
+	memory, _ := pool.Recall(choice.StateDir)
+	if c.Bool("detach") && !inBackground() && memory.Down != "" && !c.IsSet("workers") && !c.Bool("force") {
+		say(c, "pool %s was taken down on purpose at %s, so nothing is started; --force or --workers N starts it", cmp.Or(memory.Name, choice.Pool), memory.Down)
+		return nil
+	}
+	if choice.ConfigFile == "" && memory.ConfigFile != "" {
+		// Found by its state folder alone, as from cron: it starts as it last did.
+		if choice, err = rememberedChoice(c, memory.ConfigFile); err != nil {
+			return err
 		}
 	}
 	config, err := configOf(choice)
@@ -106,18 +113,6 @@ func upRunning(c *cli.Context, client *control.Client) error {
 	}
 	say(c, "pool %s runs already (pid %d): %s", p.Name, p.PID, p.Detail)
 	return nil
-}
-
-// downSince tells when the pool was taken down on purpose; empty when not.
-func downSince(stateDir string) string {
-	if _, err := os.Stat(filepath.Join(stateDir, "pool.db")); err != nil {
-		return ""
-	}
-	when, err := pool.DownSince(stateDir)
-	if err != nil {
-		return "" // what is wrong with the records shows at the start
-	}
-	return when
 }
 
 // runUp runs the supervisor in this process until the pool is down or left.

@@ -113,7 +113,7 @@ type Worker struct {
 }
 
 // Mark is a condition beside the state, with its reason: "crash-looping",
-// "unreachable", "outdated", "expiring", "unsaved", "deaf", "stale".
+// "unreachable", "deaf".
 type Mark struct {
 	Name   string `json:"name"`
 	Reason string `json:"reason"`

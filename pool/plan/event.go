@@ -247,8 +247,10 @@ func (e Finished) foundWorker(s *Slot, p Policy, now time.Time) {
 	w := e.Worker
 	if w != nil && w.Exit == nil {
 		known := s.Alive && s.LaunchID == w.LaunchID
-		s.LaunchID, s.Alive, s.PID, s.Started = w.LaunchID, true, w.PID, w.Started
-		s.Prepared = true
+		if !known {
+			s.Started = w.Started
+		}
+		s.LaunchID, s.Alive, s.PID, s.Prepared = w.LaunchID, true, w.PID, true
 		if !known && !s.stoppedByUs() {
 			s.enter(Starting, "found alive", now)
 		}
@@ -286,7 +288,9 @@ func (e Finished) prepared(s *Slot, p Policy, now time.Time) {
 
 func (e Finished) launched(s *Slot, now time.Time) {
 	if e.OK {
-		s.Alive, s.PID, s.Started, s.Replacing = true, e.Worker.PID, e.Worker.Started, false
+		// The start window counts from now: a provider may tell starts in whole
+		// seconds only.
+		s.Alive, s.PID, s.Started, s.Replacing = true, e.Worker.PID, now, false
 		s.enter(Starting, "started; must live for the start window", now)
 		return
 	}

@@ -18,6 +18,7 @@ type double struct {
 	URL    string
 	remote outposttest.Remote
 	cmd    *exec.Cmd
+	said   *buffer // on stderr
 }
 
 // tokensEnv tells the double which tokens it accepts.
@@ -25,13 +26,12 @@ const tokensEnv = "E2E_TOKENS"
 
 func startDouble(w *world, listen string) *double {
 	w.Helper()
-	d := &double{w: w}
+	d := &double{w: w, said: &buffer{}}
 	d.cmd = exec.Command(w.devin, "__outpost", "--listen", listen, "--outpost", "e2e:linux", "--token-env", tokensEnv)
 	d.cmd.Env = append(w.environ(), tokensEnv+"="+token)
 	d.cmd.Dir = w.dir
 	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	var said buffer
-	d.cmd.Stderr = &said
+	d.cmd.Stderr = d.said
 	out, err := d.cmd.StdoutPipe()
 	if err != nil {
 		w.Fatal(err)
@@ -42,7 +42,7 @@ func startDouble(w *world, listen string) *double {
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		d.stop()
-		w.Fatalf("the double told no address: %v\n%s", err, said.String())
+		w.Fatalf("the double told no address: %v\n%s", err, d.said)
 	}
 	d.URL = strings.TrimSpace(line)
 	d.remote = outposttest.Remote{URL: d.URL, HTTP: &http.Client{Timeout: 20 * time.Second}}
@@ -68,7 +68,7 @@ func (d *double) state() outposttest.State {
 	d.w.Helper()
 	state, err := d.remote.State(context.Background())
 	if err != nil {
-		d.w.Fatal(err)
+		d.w.Fatalf("%v (the double lives: %v; it said %q)", err, alive(d.cmd.Process.Pid), d.said)
 	}
 	return state
 }
