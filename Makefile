@@ -5,7 +5,7 @@ SHELL := /bin/bash
 
 GO ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-TEST_TIMEOUT ?= 10m
+TEST_TIMEOUT ?= 15m
 FUZZ_TIME ?= 5s
 BENCH_TIME ?= 1s
 
@@ -18,7 +18,8 @@ build: ## build bin/pool, a static program that knows its version
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/pool ./cmd/pool
 
 test: ## run every test, the end-to-end ones too, under the race detector
-	CGO_ENABLED=1 $(GO) test -race -timeout $(TEST_TIMEOUT) ./...
+	CGO_ENABLED=1 $(GO) test -race -timeout $(TEST_TIMEOUT) $$($(GO) list ./... | grep -v '/e2e$$')
+	CGO_ENABLED=1 $(GO) test -race -timeout $(TEST_TIMEOUT) ./cmd/pool/e2e
 
 check: lint test ## all that must be green before a commit: lint, then test
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/outpostpool/pool/pool/plan"
@@ -22,14 +23,22 @@ func (s *Supervisor) adopt(ctx context.Context) error {
 	if err != nil && len(s.slots) == 0 {
 		return fmt.Errorf("list the pool's sandboxes: %w", err)
 	}
+	var strangers []string
 	for _, info := range found {
-		if info.Labels.UID != s.uid || info.State == providers.Gone {
+		if info.Labels.UID != s.uid {
+			strangers = append(strangers, info.Name)
+			continue
+		}
+		if info.State == providers.Gone {
 			continue
 		}
 		if seen, err := s.epochOf(ctx, info.ID); err == nil {
 			s.epoch = max(s.epoch, seen)
 		}
 		s.adoptOne(info)
+	}
+	if len(strangers) > 0 {
+		s.set.Notes = append(s.set.Notes, "another pool of this name has sandboxes here, which are left alone: "+strings.Join(strangers, ", "))
 	}
 	s.epoch++
 	return s.write(state.Change{Settings: map[string]string{keyEpoch: strconv.FormatInt(s.epoch, 10), keyDown: "", keyName: s.set.Name, keyConfig: s.set.ConfigFile}})
@@ -144,6 +153,26 @@ func (s *Supervisor) knows(info providers.Info) bool {
 	sl := s.slots[info.Labels.Slot]
 	return sl != nil && (sl.Sandbox == info.ID || sl.Generation == info.Labels.Generation && sl.Doing != nil)
 }
+
+// lastLook removes what is left of this pool when every slot is gone: the end
+// of a down leaks nothing.
+func (s *Supervisor) lastLook() {
+	ctx, cancel := context.WithTimeout(s.ctx, lastLookLimit)
+	defer cancel()
+	found, err := s.set.Provider.List(ctx, s.set.Name)
+	if err != nil {
+		s.set.Logger.Warn("whether sandboxes are left behind is not known; the next start looks again", "error", err)
+	}
+	for _, info := range found {
+		if info.Labels.UID == s.uid && info.State != providers.Gone {
+			s.note("leftover", fmt.Sprintf("removes %s: the pool is down and no slot has it", info.Name), nil)
+			s.removeLeftover(info)
+		}
+	}
+}
+
+// lastLookLimit bounds the look for leftovers at the end.
+const lastLookLimit = time.Minute
 
 func (s *Supervisor) removeLeftover(info providers.Info) {
 	ctx, cancel := context.WithTimeout(s.ctx, s.deadline(plan.Remove))

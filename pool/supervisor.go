@@ -234,6 +234,7 @@ func (s *Supervisor) finished() bool {
 			return false
 		}
 	}
+	s.lastLook()
 	s.note("down", "the pool is down", nil)
 	return true
 }

@@ -70,6 +70,51 @@ func TestAfterACrashTheSameWorkersAreAdopted(t *testing.T) {
 	})
 }
 
+// Promise 3: nothing is forgotten, at the end of down either.
+func TestDownRemovesWhatNoSlotKnows(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.start()
+		w.idle(2)
+		stray := func(uid string, slot int) {
+			t.Helper()
+			if _, err := w.provider.Create(t.Context(), providers.Spec{
+				Name: SandboxName("web", uid, slot, 1), Labels: providers.Labels{Pool: "web", UID: uid, Slot: slot, Generation: 1},
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		stray("abcdefgh", 7)
+		stray("stranger", 0)
+		if _, err := w.super.Down(context.Background(), control.DownRequest{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-w.ended; err != nil {
+			t.Fatal(err)
+		}
+		w.leave = nil
+		if left := w.provider.names(); fmt.Sprint(left) != "[web-stranger-0-g1]" {
+			t.Errorf("left: %v; want the stranger's alone", left)
+		}
+	})
+}
+
+func TestALeftoverGoesAtItsSecondSighting(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.start()
+		w.idle(2)
+		if _, err := w.provider.Create(t.Context(), providers.Spec{
+			Name: "web-abcdefgh-7-g1", Labels: providers.Labels{Pool: "web", UID: "abcdefgh", Slot: 7, Generation: 1},
+		}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(sweepEvery + probeEvery)
+		if n := w.provider.count(); n != 3 {
+			t.Errorf("%d sandboxes after one sighting, want 3", n)
+		}
+		w.within(2*sweepEvery, "removed", func() bool { return w.provider.count() == 2 })
+	})
+}
+
 // Losing the records loses history, not sandboxes.
 func TestLostRecordsLoseNoSandbox(t *testing.T) {
 	inWorld(t, func(w *world) {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -306,6 +307,12 @@ func (p *fakeProvider) launches() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.launched
+}
+
+func (p *fakeProvider) names() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Sorted(maps.Keys(p.sandboxes))
 }
 
 func (p *fakeProvider) count() int {
