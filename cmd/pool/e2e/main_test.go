@@ -15,7 +15,7 @@ import (
 var binary, standIn string
 
 // manyWorlds is how many tests run at once: they wait more than they compute.
-const manyWorlds = "6"
+const manyWorlds = "8"
 
 func TestMain(m *testing.M) {
 	os.Exit(prepareAndRun(m))

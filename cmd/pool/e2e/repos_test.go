@@ -104,7 +104,7 @@ func TestARejectedGitTokenHoldsTheWorker(t *testing.T) {
 	w.set("worker.git_token_env", "MY_GIT_TOKEN")
 	w.set("worker.repos", []map[string]any{{"url": url + "/app.git"}})
 	r := w.run("up", "-d", "--workers", "1")
-	if r.code == 0 || !strings.Contains(r.err, "web-0 is held") {
+	if r.code == 0 || !strings.Contains(r.err, "web-0 (held)") {
 		t.Errorf("up must say why the worker does not start: %s", r)
 	}
 	p := w.eventuallyPool("the worker is held", func(p control.Pool) bool { return worker(p, "web-0").State == "held" })
