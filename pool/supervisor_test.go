@@ -3,7 +3,6 @@ package pool
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -122,17 +121,52 @@ func TestLostRecordsLoseNoSandbox(t *testing.T) {
 		w.idle(2)
 		before := w.provider.alive()
 		w.crash()
-		for _, name := range []string{"pool.db", "pool.db-wal", "pool.db-shm"} {
-			if err := os.Remove(filepath.Join(w.dir, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
-				t.Fatal(err)
-			}
-		}
+		w.loseRecords()
 		w.start()
 		w.idle(2)
 		if got := w.provider.alive(); fmt.Sprint(sorted(got)) != fmt.Sprint(sorted(before)) {
 			t.Errorf("workers %v, before %v", got, before)
 		}
 	})
+}
+
+// Killed while a worker stands still for a look at its claims: the next
+// supervisor finishes the stop, or, knowing nothing of it, lets it go on.
+func TestACrashLeavesNoWorkerStandingStill(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		t.Run(fmt.Sprintf("records lost %t", lost), func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.start()
+				w.idle(2)
+				if _, err := w.super.Drain(context.Background(), "0", control.WorkerAction{}); err != nil {
+					t.Fatal(err)
+				}
+				w.within(time.Second, "web-0 stands still", func() bool { return w.provider.stopped(0) })
+				w.provider.setGate(func(_ context.Context, op, _ string) error {
+					if op == "signal CONT" {
+						return providers.Errorf(providers.Unknown, op, "a killed supervisor sends nothing")
+					}
+					return nil
+				})
+				w.crash()
+				w.provider.setGate(nil)
+				if !w.provider.stopped(0) {
+					t.Fatal("the worker does not stand still: this test shows nothing")
+				}
+				if lost {
+					w.loseRecords()
+					w.start()
+					w.idle(2)
+					if w.provider.stopped(0) || w.provider.launches() != 2 {
+						t.Errorf("stands still: %t, launched %d", w.provider.stopped(0), w.provider.launches())
+					}
+					return
+				}
+				w.start()
+				w.within(time.Minute, "the drain is finished", func() bool { return w.worker(0).State == "absent" })
+			})
+		})
+	}
 }
 
 // Killed between two steps: the unfinished intent is carried out again, once.

@@ -10,6 +10,8 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -110,6 +112,16 @@ func (w *world) crash() {
 		w.t.Error("run:", err)
 	}
 	w.leave = nil
+}
+
+// loseRecords removes the state file while no supervisor runs.
+func (w *world) loseRecords() {
+	w.t.Helper()
+	for _, name := range []string{"pool.db", "pool.db-wal", "pool.db-shm"} {
+		if err := os.Remove(filepath.Join(w.dir, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			w.t.Fatal(err)
+		}
+	}
 }
 
 func (w *world) pool() control.Pool {
