@@ -95,7 +95,8 @@ func within(path, dir string) bool {
 }
 
 // sandboxArgs adds what is one sandbox's own. A command on a terminal keeps
-// the session that gave it the terminal; all others get one of their own.
+// the session that gave it the terminal, or makes its own when it takes that
+// (see tryTerminal); all others get one of their own here.
 func sandboxArgs(walls []string, workspace, cache string, tty bool) []string {
 	args := slices.Clone(walls)
 	args = append(args, "--bind", workspace, wallsWorkspace, "--bind", cache, wallsCache, "--chdir", "/")

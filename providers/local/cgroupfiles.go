@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -93,4 +94,19 @@ func locate(mounts []cgroupMount, members []membership, controller string) (plac
 		}
 	}
 	return place{}, false
+}
+
+// named are the names of the groups that sandboxes of this name have: a name
+// of ours is the sandbox's, a dot, and its incarnation.
+func (g *groups) named(sandbox string) []string {
+	var names []string
+	for _, pattern := range g.dirs(sandbox + ".*") {
+		found, _ := filepath.Glob(pattern)
+		for _, dir := range found {
+			if name := strings.TrimPrefix(filepath.Base(dir), groupPrefix); !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
 }

@@ -21,6 +21,9 @@ func (s *Sandbox) argv(c providers.Cmd) []string {
 		return inside
 	}
 	inside[0] = "/bin/sh" // the host's choice of a shell may not be visible
+	if c.TTY && s.p.ctty != nil {
+		inside = append(slices.Clone(s.p.ctty), inside...)
+	}
 	return append(sandboxArgs(s.p.walls, s.p.hostWorkspace(s.meta.Labels), s.p.hostCache(s.meta), c.TTY), inside...)
 }
 

@@ -25,7 +25,7 @@ func (p *Provider) Create(ctx context.Context, s providers.Spec) (providers.Sand
 		return nil, err
 	}
 	defer unlock()
-	if found, err := p.openSandbox(s.Name); err == nil {
+	if found, err := p.openSandbox(ctx, s.Name); err == nil {
 		found.holdEpoch(s.Epoch)
 		return found, fileError(op, p.makeWorkspace(found.meta, false))
 	} else if !providers.Is(err, providers.NotFound) {
@@ -35,7 +35,7 @@ func (p *Provider) Create(ctx context.Context, s providers.Spec) (providers.Sand
 		return nil, err
 	}
 	m := meta{Name: s.Name, Labels: s.Labels, Resources: s.Resources, Created: time.Now().UTC()}
-	if err := p.claimWorkspace(m); err != nil {
+	if err := p.claimWorkspace(ctx, m); err != nil {
 		return nil, err
 	}
 	if err := p.makeWorkspace(m, s.Fresh); err != nil {
@@ -44,7 +44,7 @@ func (p *Provider) Create(ctx context.Context, s providers.Spec) (providers.Sand
 	if err := p.makeSandbox(m, s.Epoch); err != nil {
 		return nil, fileError(op, err)
 	}
-	made, err := p.openSandbox(s.Name)
+	made, err := p.openSandbox(ctx, s.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -53,8 +53,9 @@ func (p *Provider) Create(ctx context.Context, s providers.Spec) (providers.Sand
 }
 
 // claimWorkspace refuses while another sandbox has the slot's workspace. The
-// owner's record alone is no claim: the sandbox it names must exist.
-func (p *Provider) claimWorkspace(m meta) error {
+// owner's record alone is no claim: the sandbox it names must exist. If it does
+// not, nothing of it may live on in the workspace either.
+func (p *Provider) claimWorkspace(ctx context.Context, m meta) error {
 	op := "create " + m.Name
 	record := workspacesDir + "/" + slotKey(m.Labels) + ".json"
 	var last owner
@@ -70,6 +71,9 @@ func (p *Provider) claimWorkspace(m meta) error {
 				Err:  fmt.Errorf("%s has the slot's workspace", last.Sandbox),
 				Hint: "remove that sandbox first"}
 		} else if !providers.Is(err, providers.NotFound) {
+			return err
+		}
+		if err := p.clearGone(ctx, op, last.Sandbox); err != nil {
 			return err
 		}
 	}

@@ -33,6 +33,23 @@
 // processes. With "none" the same layout exists without walls: a session can
 // reach whatever the user of pool can.
 //
+// A command on a terminal leads a session inside the walls and takes the
+// terminal there, by setsid -c; without a setsid that can, the terminal belongs
+// to bubblewrap, and a shell with job control complains at its end.
+//
+// # Gone
+//
+// NotFound says that nothing of a sandbox acts any more. Somebody may delete
+// its folder and leave its worker: so before Open, Info and the like answer
+// NotFound, and before Create gives the slot's workspace to the next
+// generation, what is left is killed, and while some of it lives the answer is
+// Transient. It is known by its marker (POOL_RUN: the launch id in memory, the
+// sandbox's name with a counter, or an exec's, which begins with the name and
+// ".exec."), by the launch script that a keeper runs, and by the cgroup. Remove
+// ends the same, so that no Exec of a killed supervisor stays behind. Where
+// the kernel shows no environment, as on macOS, only what this program has in
+// memory is known.
+//
 // Incarnation is the boot id and the time of creation: a reboot loses the
 // processes, not the directory.
 //

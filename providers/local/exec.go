@@ -2,7 +2,6 @@ package local
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"os"
 	"os/exec"
@@ -26,14 +25,16 @@ func (s *Sandbox) Exec(ctx context.Context, c providers.Cmd) (providers.Exit, er
 	if err := checkCmd(op, c); err != nil {
 		return providers.Exit{}, err
 	}
-	mark := "exec." + rand.Text() // never a worker's
+	mark := s.p.execMark(s.meta.Name) // never a worker's
 	argv, env := s.argv(c), s.environment(c.Env)
 	env[launch.Marker] = mark
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Env, cmd.Dir = flatten(env), "/"
 	start := startPiped
 	if c.TTY {
-		start = startOnTerminal
+		start = func(cmd *exec.Cmd, c providers.Cmd) (*streams, error) {
+			return startOnTerminal(cmd, c, s.p.ctty != nil)
+		}
 	}
 	streams, err := start(cmd, c)
 	if err != nil {

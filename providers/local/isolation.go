@@ -84,5 +84,33 @@ func (p *Provider) tryWalls(bwrap, home string) (walls []string, why string) {
 	if _, err := os.Stat(filepath.Join(trial, "seen")); err != nil {
 		return nil, "bubblewrap did not run what it was given"
 	}
+	p.ctty = p.tryTerminal(ctx, walls, trial)
 	return walls, ""
+}
+
+// tryTerminal returns what makes the first process inside walls lead a session
+// there and take the terminal. Given from outside, terminal and foreground
+// group belong to numbers that the inside cannot name, and a shell that wants
+// to give the terminal back fails at its exit. Never a group leader, setsid
+// becomes the command instead of starting it, so its end is told exactly. Not
+// every setsid has the option: then nil.
+func (p *Provider) tryTerminal(ctx context.Context, walls []string, trial string) []string {
+	setsid := p.inPath("setsid")
+	if setsid == "" {
+		return nil
+	}
+	takes := []string{setsid, "-c"}
+	argv := append(append(sandboxArgs(walls, trial, trial, true), takes...), "/bin/sh", "-c", ": </dev/tty && exit 7")
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Env = []string{"PATH=" + p.path}
+	streams, err := startOnTerminal(cmd, providers.Cmd{}, true)
+	if err != nil {
+		return nil
+	}
+	err = cmd.Wait()
+	streams.end(ctx)
+	if exit, err := exitOf(cmd, err); err != nil || exit.Code != 7 {
+		return nil
+	}
+	return takes
 }

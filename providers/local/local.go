@@ -36,6 +36,7 @@ type Provider struct {
 
 	isolation Isolation
 	walls     []string // bubblewrap's arguments but for the sandbox's own; nil without walls
+	ctty      []string // what takes a terminal inside walls; nil: it is given from outside
 
 	groups  *groups
 	watches watches
@@ -127,22 +128,35 @@ func (p *Provider) Open(ctx context.Context, id string) (providers.Sandbox, erro
 	if key, ok := strings.CutPrefix(id, workspaceID); ok {
 		return p.openRetained(key)
 	}
-	return p.openSandbox(id)
+	return p.openSandbox(ctx, id)
 }
 
-// openSandbox returns the one Sandbox value of a name.
-func (p *Provider) openSandbox(name string) (*Sandbox, error) {
+// openSandbox returns the one Sandbox value of a name. NotFound comes only
+// when nothing of the sandbox is left: somebody may have deleted its folder
+// and left its worker, and the next one must not live beside that.
+func (p *Provider) openSandbox(ctx context.Context, name string) (*Sandbox, error) {
 	op := "open " + name
 	if !validName(name) {
 		return nil, providers.Errorf(providers.NotFound, op, "no sandbox has such a name")
 	}
+	s, err := p.recorded(op, name)
+	if providers.Is(err, providers.NotFound) {
+		if err := p.clearGone(ctx, op, name); err != nil {
+			return nil, err
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// recorded is the one Sandbox value of a name that has a record.
+func (p *Provider) recorded(op, name string) (*Sandbox, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	m, err := readMeta(p.root, name)
 	if err != nil {
-		if s := p.open[name]; s != nil && providers.Is(err, providers.NotFound) {
-			delete(p.open, name)
-		}
 		return nil, err
 	}
 	if s := p.open[name]; s != nil && s.meta.incarnation() == m.incarnation() {

@@ -91,7 +91,6 @@ func (p *Process) Wait(ctx context.Context) (providers.Exit, error) {
 }
 
 func (p *Process) wait(ctx context.Context) (providers.Exit, error) {
-	op := "wait for the worker of " + p.s.meta.Name
 	for {
 		if err := ctx.Err(); err != nil {
 			return providers.Exit{}, err
@@ -104,8 +103,8 @@ func (p *Process) wait(ctx context.Context) (providers.Exit, error) {
 			p.s.p.reap(p.l)
 			return exit, nil
 		}
-		if gone, err := p.s.gone(); gone && err == nil {
-			return providers.Exit{}, providers.Errorf(providers.NotFound, op, "the sandbox is gone")
+		if err := p.s.check(ctx, "wait for the worker of"); providers.Is(err, providers.NotFound) {
+			return providers.Exit{}, err
 		}
 		who := p.l.keeper()
 		if !aliveNow(who) {

@@ -181,7 +181,7 @@ func TestAWorkerFromBeforeTheWalls(t *testing.T) {
 	start(t, s, "l1", "sleep 3535 & wait")
 	eventually(t, "it is up", func() bool { return sleepers(t, "3535") == 1 })
 	walled := open(t, p.dir, "bwrap")
-	again, err := walled.openSandbox(s.meta.Name)
+	again, err := walled.openSandbox(testContext(t), s.meta.Name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +239,7 @@ func TestAForgedPidIsNotSignalled(t *testing.T) {
 	}
 	write(launchFile, fmt.Sprintf(`{"launch_id":"l1","boot_id":%q,"worker":{"pid":%d,"start":%d},"keeper":{"pid":%[2]d,"start":%[3]d}}`, p.boot, who.pid, who.start))
 	second := open(t, p.dir, "none")
-	again, err := second.openSandbox(s.meta.Name)
+	again, err := second.openSandbox(testContext(t), s.meta.Name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -420,7 +420,7 @@ func TestEpochs(t *testing.T) {
 			t.Fatal(err)
 		}
 		other := open(t, p.dir, p.isolation.Mode)
-		theirs, err := other.openSandbox(s.meta.Name)
+		theirs, err := other.openSandbox(testContext(t), s.meta.Name)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -132,7 +132,10 @@ func (s *Sandbox) carries(p proc, l *launched) bool {
 // elsewhere reports whether a process writes to another sandbox's log or is in
 // another slot's workspace.
 func (s *Sandbox) elsewhere(pid int) bool {
-	log, workspace := s.p.dir+"/"+s.meta.Name+"/"+runDir+"/"+launch.LogFile, s.p.hostWorkspace(s.meta.Labels)
+	return elsewhere(pid, s.p.dir+"/"+s.meta.Name+"/"+runDir+"/"+launch.LogFile, s.p.hostWorkspace(s.meta.Labels))
+}
+
+func elsewhere(pid int, log, workspace string) bool {
 	for _, stream := range []string{"fd/1", "fd/2", "fd/0"} {
 		link, _ := os.Readlink(fmt.Sprintf("/proc/%d/%s", pid, stream))
 		link = strings.TrimSuffix(link, " (deleted)")

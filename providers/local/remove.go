@@ -23,14 +23,20 @@ func (s *Sandbox) Remove(ctx context.Context, keepWorkspace bool) error {
 	defer unlock()
 	s.launching.Lock()
 	defer s.launching.Unlock()
-	if gone, err := s.gone(); gone || err != nil {
+	if gone, err := s.gone(); err != nil {
 		return err
+	} else if gone {
+		return s.p.clearGone(ctx, op, s.meta.Name)
 	}
 	if left := s.killAll(ctx); left != "" {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		return &providers.Error{Class: providers.Transient, Op: op, Err: errors.New(left), Hint: "end them by hand if they stay"}
+	}
+	// An Exec may have outlived the supervisor that ran it.
+	if err := (remains{p: s.p, name: s.meta.Name, s: s}).end(ctx, op, func() bool { return true }); err != nil {
+		return err
 	}
 	s.p.groups.remove(s.group())
 	if !keepWorkspace {
@@ -230,6 +236,11 @@ func (r *retained) Remove(ctx context.Context, keepWorkspace bool) error {
 	}
 	if err != nil {
 		return err
+	}
+	if validName(r.owner.Sandbox) {
+		if err := r.p.clearGone(ctx, op, r.owner.Sandbox); err != nil {
+			return err
+		}
 	}
 	return fileError(op, r.p.discardWorkspace(r.key))
 }

@@ -33,16 +33,20 @@ func (s *Sandbox) Info(ctx context.Context) (providers.Info, error) {
 	return s.p.info(s.meta), nil
 }
 
-// check refuses when ctx is done or the sandbox is gone.
+// check refuses when ctx is done or the sandbox is gone, with all of it.
 func (s *Sandbox) check(ctx context.Context, what string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	gone, err := s.gone()
-	if gone {
-		return providers.Errorf(providers.NotFound, what+" "+s.meta.Name, "the sandbox is gone")
+	if !gone {
+		return err
 	}
-	return err
+	op := what + " " + s.meta.Name
+	if err := s.p.clearGone(ctx, op, s.meta.Name); err != nil {
+		return err
+	}
+	return providers.Errorf(providers.NotFound, op, "the sandbox is gone")
 }
 
 // group names the sandbox's cgroup: another pool's, or a former sandbox's, has

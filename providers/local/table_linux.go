@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/outpostpool/pool/providers/launch"
 )
 
 // tick is one unit of a process's times; USER_HZ is 100 on every Linux.
@@ -87,6 +89,29 @@ func environHas(pid int, marker string) bool {
 		}
 	}
 	return false
+}
+
+// markerOf is the launch marker that a process was started with, empty when
+// it has none.
+func markerOf(pid int) string {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	if err != nil {
+		return ""
+	}
+	for entry := range bytes.SplitSeq(data, []byte{0}) {
+		if value, ok := bytes.CutPrefix(entry, []byte(launch.Marker+"=")); ok {
+			return string(value)
+		}
+	}
+	return ""
+}
+
+// ownedBy reports whether a process may be a user's, at the cost of one look;
+// uidOf is exact. What cannot be dumped shows root as its owner, and its
+// environment to nobody else.
+func ownedBy(pid, uid int) bool {
+	var stat unix.Stat_t
+	return unix.Stat(fmt.Sprintf("/proc/%d", pid), &stat) == nil && int(stat.Uid) == uid
 }
 
 // uidOf is the real user of a process, -1 when it is not there.

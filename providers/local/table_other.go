@@ -56,6 +56,10 @@ func fromKernel(k *unix.KinfoProc) proc {
 
 func environHas(int, string) bool { return false }
 
+func markerOf(int) string { return "" }
+
+func ownedBy(pid, uid int) bool { return uidOf(pid) == uid }
+
 func uidOf(pid int) int {
 	k, err := unix.SysctlKinfoProc("kern.proc.pid", pid)
 	if err != nil {

@@ -14,8 +14,9 @@ import (
 // endOfInput is what a terminal takes for the end of its input.
 var endOfInput = []byte{4}
 
-// startOnTerminal starts a command on a terminal of its own.
-func startOnTerminal(cmd *exec.Cmd, c providers.Cmd) (*streams, error) {
+// startOnTerminal starts a command on a terminal of its own. The terminal is
+// the command's controlling one, unless the command takes it itself.
+func startOnTerminal(cmd *exec.Cmd, c providers.Cmd, takes bool) (*streams, error) {
 	master, slave, err := pty.Open()
 	if err != nil {
 		return nil, err
@@ -34,7 +35,7 @@ func startOnTerminal(cmd *exec.Cmd, c providers.Cmd) (*streams, error) {
 		return nil, err
 	}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: !takes}
 	s := newStreams()
 	to := target(c.Stdout)
 	if to == nil {
