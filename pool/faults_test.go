@@ -1,9 +1,11 @@
 package pool
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -231,6 +233,8 @@ func TestWorkersKilledTogetherStartSpread(t *testing.T) {
 // possible.
 func TestAFullDiskStopsNothingThatRuns(t *testing.T) {
 	inWorld(t, func(w *world) {
+		var log bytes.Buffer
+		w.change = func(s *Settings) { s.Logger = slog.New(slog.NewTextHandler(&log, nil)) }
 		w.start()
 		w.idle(2)
 		w.disk.full.Store(true)
@@ -251,6 +255,10 @@ func TestAFullDiskStopsNothingThatRuns(t *testing.T) {
 		w.within(time.Minute, "web-1 stopped", func() bool { return len(w.provider.alive()) == 0 })
 		w.disk.full.Store(false)
 		w.within(time.Minute, "web-0 starts once there is room", func() bool { return len(w.provider.alive()) == 1 })
+		w.crash()
+		if n := strings.Count(log.String(), "was=backoff now=starting"); n != 1 {
+			t.Errorf("the log tells of %d starts from backoff, there was one:\n%s", n, log.String())
+		}
 	})
 }
 

@@ -90,16 +90,26 @@ func (s *Supervisor) write(change state.Change) error {
 		s.set.Logger.Info("records can be written again")
 	}
 	s.unsaved = err
+	if err != nil {
+		return err // what was not recorded is not done, so it is no event
+	}
 	for _, e := range change.Events {
 		s.logEvent(e)
 	}
-	return err
+	return nil
 }
 
 // note writes an event about the pool itself.
 func (s *Supervisor) note(kind, reason string, fields map[string]string) {
-	// What cannot be recorded is in the supervisor's log all the same.
-	_ = s.write(state.Change{Events: []state.Event{{At: time.Now(), Kind: kind, Reason: reason, Fields: fields}}})
+	s.tellEvent(state.Event{At: time.Now(), Kind: kind, Reason: reason, Fields: fields})
+}
+
+// tellEvent records what has happened already. What cannot be recorded is in
+// the supervisor's log all the same.
+func (s *Supervisor) tellEvent(e state.Event) {
+	if err := s.write(state.Change{Events: []state.Event{e}}); err != nil {
+		s.logEvent(e)
+	}
 }
 
 // drop forgets a slot that is gone for good.

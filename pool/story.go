@@ -108,6 +108,5 @@ func (s *Supervisor) logEvent(e state.Event) {
 func (s *Supervisor) noteOf(num int, kind, reason string) { s.noteWith(num, kind, reason, nil) }
 
 func (s *Supervisor) noteWith(num int, kind, reason string, fields map[string]string) {
-	// What cannot be recorded is in the supervisor's log all the same.
-	_ = s.write(state.Change{Events: []state.Event{{At: time.Now(), Worker: s.name(num), Kind: kind, Reason: reason, Fields: fields}}})
+	s.tellEvent(state.Event{At: time.Now(), Worker: s.name(num), Kind: kind, Reason: reason, Fields: fields})
 }
